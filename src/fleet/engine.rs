@@ -20,6 +20,7 @@ mod signs;
 mod state;
 mod talk;
 mod tickets;
+mod tries;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,5 +87,18 @@ impl Engine {
     #[must_use]
     pub fn message_cap(&self) -> usize {
         self.client.max_payload()
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// One whose server never answers: nothing that is sent goes out.
+    pub(in crate::fleet) async fn unanswered(address: &str, lease: Duration) -> Self {
+        let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
+        let client = options.connect(address).await.expect("it is connected later");
+        let jetstream = async_nats::jetstream::new(client.clone());
+        let names = Arc::new(Names::new("tine").expect("it is a prefix"));
+        let (_, signs) = signs::signs();
+        Self { client, jetstream, names, signs, lease }
     }
 }

@@ -7,6 +7,7 @@ mod apart;
 mod asked;
 mod batches;
 mod bounds;
+mod broken;
 mod cancelled;
 mod chaos;
 mod continued;

@@ -4,11 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectStore};
+use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectMetadata, ObjectStore};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::{Engine, EngineError, layout};
+use super::tries::Failed;
+use super::{Engine, EngineError};
 
 /// The largest blob, in bytes: the history of a large repository, and still what a
 /// worker holds in memory.
@@ -20,9 +21,6 @@ const PIECE: usize = 128 * 1024;
 
 /// Longest wait for the next piece.
 const PIECE_LIMIT: Duration = Duration::from_secs(10);
-
-/// How often a blob is written or read before its failure is believed.
-const TRIES: u32 = 5;
 
 /// How old a blob may be to be there for those that are told of it now; its pieces
 /// go a week after they were written.
@@ -56,7 +54,8 @@ impl FromStr for Hash {
 }
 
 impl Engine {
-    /// Stores a blob, if it is not there, and returns its name.
+    /// Stores a blob, if it is not there, and returns its name. A server that is away
+    /// is waited for: dropping the future gives up.
     ///
     /// # Errors
     ///
@@ -68,36 +67,26 @@ impl Engine {
         let hash = Hash::of(bytes);
         let name = hash.to_string();
         let store = self.blobs().await?;
-        let mut tries = 0;
-        loop {
-            tries += 1;
+        let put = || async {
             match store.info(&name).await {
                 Ok(info) if is_whole(&info, bytes.len()) => return Ok(hash),
                 // It is written again.
                 Ok(_) | Err(_) => {}
             }
-            let meta = async_nats::jetstream::object_store::ObjectMetadata {
+            let meta = ObjectMetadata {
                 name: name.clone(),
                 chunk_size: Some(PIECE.min(self.message_cap() / 2)),
-                ..Default::default()
+                ..ObjectMetadata::default()
             };
-            let mut reconnected = self.signs.reconnected();
             let mut rest = bytes;
-            let cause = tokio::select! {
-                put = store.put(meta, &mut rest) => match put {
-                    Ok(_) => return Ok(hash),
-                    Err(error) => error.to_string(),
-                },
-                () = reconnected.next() => "connected anew".to_owned(),
-            };
-            if tries == TRIES {
-                return Err(EngineError::Failed { doing: "storing a blob", cause });
-            }
-            layout::pause(&cause).await;
-        }
+            let put = store.put(meta, &mut rest).await;
+            put.map(|_| hash).map_err(|error| Failed::Passing(error.to_string()))
+        };
+        self.signs.tried("storing a blob", put).await
     }
 
-    /// Reads a blob and checks that it is what its name says.
+    /// Reads a blob and checks that it is what its name says. A server that is away is
+    /// waited for.
     ///
     /// # Errors
     ///
@@ -105,38 +94,15 @@ impl Engine {
     /// read.
     pub async fn get_blob(&self, hash: Hash) -> Result<Vec<u8>, EngineError> {
         let store = self.blobs().await?;
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let mut reconnected = self.signs.reconnected();
-            let cause = tokio::select! {
-                read = read(&store, hash) => match read {
-                    Ok(bytes) => return Ok(bytes),
-                    Err(Unread::Final(error)) => return Err(error),
-                    Err(Unread::Passing(cause)) => cause,
-                },
-                () = reconnected.next() => "connected anew".to_owned(),
-            };
-            if tries == TRIES {
-                return Err(EngineError::Failed { doing: "reading a blob", cause });
-            }
-            layout::pause(&cause).await;
-        }
+        self.signs.tried("reading a blob", || read(&store, hash)).await
     }
 
     async fn blobs(&self) -> Result<ObjectStore, EngineError> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let error = match self.jetstream.get_object_store(self.names.blobs_bucket()).await {
-                Ok(store) => return Ok(store),
-                Err(error) => error.to_string(),
-            };
-            if tries == TRIES {
-                return Err(EngineError::Failed { doing: "opening the blobs", cause: error });
-            }
-            layout::pause(&error).await;
-        }
+        let open = || async {
+            let store = self.jetstream.get_object_store(self.names.blobs_bucket()).await;
+            store.map_err(|error| Failed::Passing(error.to_string()))
+        };
+        self.signs.tried("opening the blobs", open).await
     }
 }
 
@@ -147,38 +113,33 @@ fn is_whole(info: &ObjectInfo, size: usize) -> bool {
     !info.deleted && info.size == size && is_fresh
 }
 
-enum Unread {
-    Passing(String),
-    Final(EngineError),
-}
-
-async fn read(store: &ObjectStore, hash: Hash) -> Result<Vec<u8>, Unread> {
+async fn read(store: &ObjectStore, hash: Hash) -> Result<Vec<u8>, Failed> {
     let name = hash.to_string();
     let found = store.get(&name).await.map_err(|error| match error.kind() {
         GetErrorKind::NotFound | GetErrorKind::InvalidName | GetErrorKind::BucketLink => {
-            Unread::Final(EngineError::NoBlob { name: name.clone() })
+            Failed::Final(EngineError::NoBlob { name: name.clone() })
         }
         GetErrorKind::ConsumerCreate | GetErrorKind::TimedOut | GetErrorKind::Other => {
-            Unread::Passing(error.to_string())
+            Failed::Passing(error.to_string())
         }
     })?;
     let size = found.info.size;
     if size > BLOB_CAP {
-        return Err(Unread::Final(EngineError::LargeBlob { size, cap: BLOB_CAP }));
+        return Err(Failed::Final(EngineError::LargeBlob { size, cap: BLOB_CAP }));
     }
-    let is_false = || Unread::Final(EngineError::FalseBlob { name: name.clone() });
+    let is_false = || Failed::Final(EngineError::FalseBlob { name: name.clone() });
     // What is there may be more than it says of itself.
     let mut pieces = found.take(BLOB_CAP as u64 + 1);
     let mut bytes = Vec::with_capacity(size);
     loop {
         match timeout(PIECE_LIMIT, pieces.read_buf(&mut bytes)).await {
-            Err(_) => return Err(Unread::Passing("no piece in time".to_owned())),
+            Err(_) => return Err(Failed::Passing("no piece in time".to_owned())),
             Ok(Ok(0)) => break,
             Ok(Ok(_)) => {}
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
                 return Err(is_false());
             }
-            Ok(Err(error)) => return Err(Unread::Passing(error.to_string())),
+            Ok(Err(error)) => return Err(Failed::Passing(error.to_string())),
         }
     }
     if Hash::of(&bytes) == hash { Ok(bytes) } else { Err(is_false()) }

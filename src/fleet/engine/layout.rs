@@ -21,8 +21,9 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a ticket waits for a worker.
 const JOBS_AGE: Duration = DAY;
 
-/// How long frames, results and blobs are kept: a coordinator that was away for a
-/// weekend finds them.
+/// How long frames, results and blobs are kept: a coordinator whose machine slept over
+/// a weekend reads on where it was. One that is started anew has another name, and
+/// reads nothing of the one before.
 const EVENTS_AGE: Duration = DAY.saturating_mul(7);
 
 /// How long a run's end is told to workers that come back.

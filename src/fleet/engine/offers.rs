@@ -53,20 +53,6 @@ impl Refused {
 }
 
 impl Engine {
-    /// Offers one job, and returns once its ticket is stored.
-    ///
-    /// A job that is offered already is left as it is. Dropping the future gives up.
-    ///
-    /// # Errors
-    ///
-    /// What will not pass: not permitted, no room, no stream.
-    pub async fn offer(&self, job: &Job) -> Result<(), EngineError> {
-        match self.publish(self.names.job(job), ticket(job)).await {
-            Ok(_) | Err(Unpublished::Crowded) => Ok(()),
-            Err(other) => Err(other.into_error()),
-        }
-    }
-
     /// Starts a queue of offers. It runs until [`Offers`] is dropped and all is
     /// stored, or [`Refused`] is dropped.
     #[must_use]
@@ -78,21 +64,12 @@ impl Engine {
         (Offers { jobs }, Refused { refused })
     }
 
-    /// Takes a job back, if nobody has taken it yet. One that is still in a queue
-    /// of offers is not reached.
+    /// Takes back all jobs of a run that nobody has taken yet. Those that are still in
+    /// a queue of offers are not reached.
     ///
     /// # Errors
     ///
-    /// As for [`offer`](Self::offer).
-    pub async fn withdraw(&self, job: &Job) -> Result<(), EngineError> {
-        self.purge(self.names.job(job)).await
-    }
-
-    /// Takes back all jobs of a run.
-    ///
-    /// # Errors
-    ///
-    /// As for [`offer`](Self::offer).
+    /// What will not pass; a server that is away is waited for.
     pub async fn withdraw_run(&self, run: &str) -> Result<(), EngineError> {
         self.purge(self.names.jobs_of(run)).await
     }

@@ -77,6 +77,20 @@ impl Signs {
         *self.since.borrow()
     }
 
+    /// Waits until there is a connection, and returns since when.
+    pub(super) async fn standing(&self) -> Instant {
+        let mut since = self.since.clone();
+        loop {
+            if let Some(since) = *since.borrow_and_update() {
+                return since;
+            }
+            if since.changed().await.is_err() {
+                // It is closed, and there is never another.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     pub(super) fn reconnected(&self) -> Reconnected {
         let mut connections = self.connections.clone();
         connections.mark_unchanged();

@@ -39,8 +39,6 @@ pub struct Tickets {
 pub struct Ticket {
     /// The job.
     pub job: Job,
-    /// How often it was handed out, this time included.
-    pub delivered: u64,
     engine: Engine,
     message: jetstream::Message,
 }
@@ -254,14 +252,11 @@ impl Drop for Asked {
 impl Ticket {
     /// Returns the message itself if it is no ticket.
     fn read(engine: &Engine, message: jetstream::Message) -> Result<Self, Box<jetstream::Message>> {
-        let job = engine.names.parse_job(&message.subject);
-        let delivered = message.info().map(|info| info.delivered);
-        match (job, delivered) {
-            (Some(job), Ok(delivered)) => {
-                let delivered = delivered.try_into().unwrap_or(1);
-                Ok(Self { job, delivered, engine: engine.clone(), message })
-            }
-            _ => Err(Box::new(message)),
+        // One that no consumer has handed out cannot be acknowledged.
+        let is_handed_out = message.info().is_ok();
+        match engine.names.parse_job(&message.subject) {
+            Some(job) if is_handed_out => Ok(Self { job, engine: engine.clone(), message }),
+            Some(_) | None => Err(Box::new(message)),
         }
     }
 
@@ -335,5 +330,23 @@ impl Ticket {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+impl Ticket {
+    /// A ticket for this job that no server has given.
+    pub(in crate::fleet) fn of(engine: &Engine, job: Job) -> Self {
+        let message = Message {
+            subject: engine.names.job(&job).into(),
+            reply: Some("reply".into()),
+            payload: bytes::Bytes::new(),
+            headers: None,
+            status: None,
+            description: None,
+            length: 0,
+        };
+        let message = jetstream::Message { message, context: engine.jetstream.clone() };
+        Self { job, engine: engine.clone(), message }
     }
 }

@@ -43,6 +43,20 @@ impl Held {
     }
 }
 
+/// Has a slot held. When it goes the slot is left, whatever it goes for: the lease of
+/// one beside which something panicked is not renewed for ever.
+#[must_use = "a slot is held only as long as this"]
+pub(super) struct Keeping<'a> {
+    slots: &'a Slots,
+    name: Name,
+}
+
+impl Drop for Keeping<'_> {
+    fn drop(&mut self) {
+        self.slots.lock().remove(&self.name);
+    }
+}
+
 /// The slots that a worker holds.
 pub(super) struct Slots {
     worker: Arc<str>,
@@ -52,8 +66,7 @@ pub(super) struct Slots {
     held: Mutex<HashMap<Name, Held>>,
     /// What has ended here last: as much as could be held at once.
     ended: Mutex<VecDeque<Name>>,
-    /// When the coordinators of runs were last heard of.
-    lived: Mutex<HashMap<Arc<str>, Instant>>,
+    lived: Lived,
     hurry: Arc<Notify>,
     is_draining: AtomicBool,
 }
@@ -65,7 +78,7 @@ impl Slots {
             is,
             held: Mutex::default(),
             ended: Mutex::default(),
-            lived: Mutex::default(),
+            lived: Lived::default(),
             hurry: Arc::default(),
             is_draining: AtomicBool::new(false),
         }
@@ -86,13 +99,11 @@ impl Slots {
         self.hurry.notified().await;
     }
 
-    pub(super) fn take(&self, name: Name, held: Held) {
-        self.lived().insert(Arc::clone(&name.run), Instant::now());
-        self.lock().insert(name, held);
-    }
-
-    pub(super) fn leave(&self, name: &Name) {
-        self.lock().remove(name);
+    /// Holds a slot for as long as what comes back is kept.
+    pub(super) fn take(&self, name: Name, held: Held) -> Keeping<'_> {
+        self.lived.note(&name.run);
+        self.lock().insert(name.clone(), held);
+        Keeping { slots: self, name }
     }
 
     /// Takes note of a slot whose result is stored.
@@ -167,19 +178,17 @@ impl Slots {
             slots.push((name.unit, held.attempt, held.heard.number()));
             tickets.push(Arc::clone(&held.ticket));
         }
-        join_all(tickets.iter().map(|ticket| ticket.progress())).await;
+        // Side by side: a coordinator that sleeps keeps nobody else's slots waiting, and a
+        // server that is away keeps nobody from looking how long it has been silent.
+        let renewing = join_all(tickets.iter().map(|ticket| ticket.progress()));
         let asking = runs.into_iter().map(|(run, slots)| self.asks(engine, run, slots));
-        // Side by side: a coordinator that sleeps keeps nobody else's slots waiting.
-        let asking = asking.map(|asking| timeout(every, asking));
-        join_all(asking).await;
+        let asking = join_all(asking.map(|asking| timeout(every, asking)));
+        // What was not renewed in time is renewed with the next beat.
+        let _ = tokio::join!(timeout(every, renewing), asking);
         let runs: HashSet<Arc<str>> =
             self.lock().keys().map(|name| Arc::clone(&name.run)).collect();
-        self.lived().retain(|run, _| runs.contains(run));
-        for run in runs {
-            let since = self.lived().get(&run).copied();
-            if since.is_none_or(|since| since.elapsed() > lease * 2) {
-                self.stop(&run, None);
-            }
+        for run in self.lived.silent(runs, lease * 2) {
+            self.stop(&run, None);
         }
     }
 
@@ -190,7 +199,7 @@ impl Slots {
         let Some(Beaten { gone }) = answer.and_then(|answer| Beaten::decode(&answer).ok()) else {
             return;
         };
-        self.lived().insert(Arc::clone(&run), Instant::now());
+        self.lived.note(&run);
         for unit in gone {
             if let Some(held) = self.lock().get(&Name { run: Arc::clone(&run), unit }) {
                 held.drop_it();
@@ -201,8 +210,97 @@ impl Slots {
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn lived(&self) -> MutexGuard<'_, HashMap<Arc<str>, Instant>> {
-        self.lived.lock().unwrap_or_else(PoisonError::into_inner)
+/// When the coordinators of runs were last heard of.
+#[derive(Default)]
+struct Lived(Mutex<HashMap<Arc<str>, Instant>>);
+
+impl Lived {
+    fn note(&self, run: &Arc<str>) {
+        self.lock().insert(Arc::clone(run), Instant::now());
+    }
+
+    /// Returns those of these runs whose coordinators have been silent for longer than
+    /// this, and forgets all others.
+    fn silent(&self, runs: HashSet<Arc<str>>, limit: Duration) -> Vec<Arc<str>> {
+        let mut lived = self.lock();
+        lived.retain(|run, _| runs.contains(run));
+        let mut silent = Vec::new();
+        for run in runs {
+            // Of one that is new here nothing is missing yet.
+            let since = lived.entry(Arc::clone(&run)).or_insert_with(Instant::now);
+            if since.elapsed() > limit {
+                silent.push(run);
+            }
+        }
+        silent
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use futures_util::FutureExt as _;
+    use tokio::task::unconstrained;
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+    use crate::fleet::engine::Job;
+
+    const LEASE: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_is_silent_once_nothing_was_heard_of_it_for_that_long() {
+        let lived = Lived::default();
+        let run: Arc<str> = "run".into();
+        let silent = || lived.silent(HashSet::from([Arc::clone(&run)]), LEASE);
+        // Its first slot was taken while the others were looked at.
+        assert_eq!(silent(), []);
+        advance(LEASE / 2).await;
+        lived.note(&run);
+        advance(LEASE).await;
+        assert_eq!(silent(), []);
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(silent(), [Arc::clone(&run)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slots_are_dropped_after_two_leases_though_nothing_goes_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let engine = Engine::unanswered(&address, LEASE).await;
+        let (run, unit): (Arc<str>, _) = ("run".into(), UnitId(1));
+        let job = Job { run: Arc::clone(&run), unit: unit.0, label: None };
+        let (to, _told) = mpsc::channel(1);
+        let dropped = CancellationToken::new();
+        let held = Held {
+            attempt: 1,
+            ticket: Arc::new(Ticket::of(&engine, job)),
+            to,
+            heard: Arc::new(Heard::new(Arc::default())),
+            cancel: CancellationToken::new(),
+            dropped: dropped.clone(),
+        };
+        let slots = Slots::new("worker".into(), (Vec::new(), 1));
+        let _keeping = slots.take(Name { run, unit }, held);
+        let since = Instant::now();
+        // As much waits to go out as may.
+        while unconstrained(engine.tell("nobody", "x".into())).now_or_never().is_some() {}
+        let every = LEASE / 4;
+        let beating = async {
+            while !dropped.is_cancelled() {
+                slots.beat(&engine, (every, LEASE)).await;
+                sleep(every).await;
+            }
+        };
+        let beaten = timeout(LEASE * 10, beating).await;
+        assert!(beaten.is_ok(), "it waits for the server");
+        assert!(since.elapsed() < LEASE * 3, "{:?}", since.elapsed());
     }
 }

@@ -125,7 +125,7 @@ impl Shop {
             cancel: cancel.clone(),
             dropped: dropped.clone(),
         };
-        self.slots.take(name.clone(), held);
+        let keeping = self.slots.take(name.clone(), held);
         let seat = Seat {
             unit: grant.unit,
             branch: grant.branch.clone(),
@@ -156,7 +156,7 @@ impl Shop {
         if let Some(why) = broken.into_inner() {
             self.breaks(&name, (attempt, why.into()), &ticket).await;
         }
-        self.slots.leave(&name);
+        drop(keeping);
     }
 
     /// Has the coordinator end a slot of which nobody can hear: another worker would

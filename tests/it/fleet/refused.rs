@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::{LONG, SESSION, check_each_row_once, echo, logged, map, table};
 use crate::support::fleet::Fleet;
-use crate::support::nats::{NatsServer, settings};
+use crate::support::nats::{NatsServer, offer, settings};
 use crate::support::tine::{Finished, Place};
 
 /// A place that meets at this address.
@@ -142,7 +142,7 @@ fn a_worker_says_why_it_was_refused_and_works_for_others() {
         let engine = engine(&fleet).await;
         let mut claims = engine.claims("another").await.unwrap();
         let job = Job { run: "another".into(), unit: 1, label: None };
-        engine.offer(&job).await.unwrap();
+        offer(&engine, [job]).await;
         let request = claims.next().await.unwrap();
         let claim = Claim::decode(&request.payload).unwrap();
         assert_eq!((&*claim.worker, claim.unit), (&*fleet.workers[0].name, UnitId(1)));
@@ -163,10 +163,7 @@ fn tickets_of_runs_that_are_gone_keep_nobody_from_work() {
     let (place, model) = (table(5), echo());
     Runtime::new().expect("a runtime").block_on(async {
         let engine = engine(&fleet).await;
-        for unit in 0..20 {
-            let job = Job { run: "nobody".into(), unit, label: None };
-            engine.offer(&job).await.unwrap();
-        }
+        offer(&engine, (0..20).map(|unit| Job { run: "nobody".into(), unit, label: None })).await;
     });
     fleet.work(2, Some(&model));
     map(&fleet, &place, &model, &[]).run().exits(0);

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tine::fleet::engine::{Login, Settings};
+use tine::fleet::engine::{Engine, Job, Login, Settings};
 
 use super::tine::HANG_LIMIT;
 
@@ -24,6 +24,16 @@ pub(crate) fn settings(url: String, lease: Duration) -> Settings {
         tls: None,
         lease,
         replicas: None,
+    }
+}
+
+/// Offers jobs, and returns once their tickets are stored.
+pub(crate) async fn offer(engine: &Engine, jobs: impl IntoIterator<Item = Job>) {
+    let (offers, mut refused) = engine.offer_queue();
+    jobs.into_iter().for_each(|job| offers.push(job));
+    drop(offers);
+    if let Some((job, error)) = refused.next().await {
+        panic!("no ticket for {job:?}: {error}");
     }
 }
 

@@ -1,0 +1,163 @@
+//! How long a failure is only a failed try: what takes several messages, as a blob
+//! does, is begun anew until it is done.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::EngineError;
+use super::signs::Signs;
+
+/// How often something is tried on a connection that stands before its failure is
+/// believed.
+const TRIES: u32 = 6;
+
+/// The pause after the first failure; each is three times as long as the one before.
+/// All of them are twelve seconds: a cluster that has lost a leader chooses another in
+/// nine at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a try failed.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The next one may not.
+    Passing(String),
+    /// All others would.
+    Final(EngineError),
+}
+
+impl Signs {
+    /// Does something until it is done, anew with each new connection. A server that is
+    /// away is waited for without an end: dropping the future gives up.
+    ///
+    /// # Errors
+    ///
+    /// What is final, and what has failed [`TRIES`] times.
+    pub(super) async fn tried<T, F: Future<Output = Result<T, Failed>>>(
+        &self,
+        doing: &'static str,
+        mut once: impl FnMut() -> F,
+    ) -> Result<T, EngineError> {
+        let (mut failed, mut pause) = (0, FIRST_PAUSE);
+        loop {
+            let since = self.standing().await;
+            let mut reconnected = self.reconnected();
+            let cause = tokio::select! {
+                tried = once() => match tried {
+                    Ok(done) => return Ok(done),
+                    Err(Failed::Final(error)) => return Err(error),
+                    Err(Failed::Passing(cause)) => cause,
+                },
+                // Whom it was asked is gone, and what was on its way with it.
+                () = reconnected.next() => continue,
+            };
+            if self.connected_since() != Some(since) {
+                // A server that is away was not asked.
+                continue;
+            }
+            failed += 1;
+            if failed == TRIES {
+                return Err(EngineError::Failed { doing, cause });
+            }
+            tracing::debug!("{doing} failed and is tried again: {cause}");
+            sleep(pause).await;
+            pause *= 3;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use async_nats::Event;
+    use futures_util::FutureExt as _;
+    use tokio::time::{Instant, timeout};
+
+    use super::super::signs::signs;
+    use super::*;
+
+    /// Longest wait of a client for an answer.
+    const ANSWER: Duration = Duration::from_secs(5);
+
+    fn passing() -> Failed {
+        Failed::Passing("no answer in time".to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_away_is_waited_for_however_long() {
+        let (signals, signs) = signs();
+        signals.note(&Event::Connected);
+        let once = || async {
+            // It goes while it is asked.
+            signals.note(&Event::Disconnected);
+            sleep(ANSWER).await;
+            Err::<(), _>(passing())
+        };
+        let storing = signs.tried("storing", once);
+        let waiting = timeout(Duration::from_secs(3_600), storing).await;
+        assert!(waiting.is_err(), "{waiting:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_asked_of_a_server_that_is_away() {
+        let (signals, signs) = signs();
+        signals.note(&Event::Connected);
+        signals.note(&Event::Disconnected);
+        let storing = signs.tried("storing", || async { Ok(signs.connected_since().is_some()) });
+        let coming_back = async {
+            sleep(Duration::from_secs(3_600)).await;
+            signals.note(&Event::Connected);
+        };
+        let (stored, ()) = tokio::join!(storing, coming_back);
+        assert!(matches!(stored, Ok(true)), "{stored:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_a_new_connection_it_is_begun_anew_at_once() {
+        let (signals, signs) = signs();
+        signals.note(&Event::Connected);
+        let tries = Cell::new(0);
+        let once = || async {
+            tries.set(tries.get() + 1);
+            if tries.get() > 100 {
+                return Ok(());
+            }
+            signals.note(&Event::Disconnected);
+            signals.note(&Event::Connected);
+            std::future::pending().await
+        };
+        let since = Instant::now();
+        let stored = signs.tried("storing", once).await;
+        assert!(matches!(stored, Ok(())), "{stored:?}");
+        assert_eq!(since.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_server_that_is_there_does_not_do_is_an_error_soon() {
+        let (signals, signs) = signs();
+        signals.note(&Event::Connected);
+        let tries = Cell::new(0);
+        let once = || async {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(passing())
+        };
+        let since = Instant::now();
+        let stored = signs.tried("storing", once).await;
+        assert!(matches!(stored, Err(EngineError::Failed { doing: "storing", cause: _ })));
+        assert_eq!((tries.get(), since.elapsed().as_secs()), (TRIES, 12));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_final_is_believed_at_once() {
+        let (signals, signs) = signs();
+        signals.note(&Event::Connected);
+        let once = || async {
+            let name = "x".to_owned();
+            Err::<(), _>(Failed::Final(EngineError::NoBlob { name }))
+        };
+        let read = signs.tried("reading", once).now_or_never();
+        assert!(matches!(read, Some(Err(EngineError::NoBlob { name: _ }))), "{read:?}");
+    }
+}
