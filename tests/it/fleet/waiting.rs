@@ -36,8 +36,7 @@ fn a_run_that_no_worker_takes_says_which_is_missing_and_goes_on_when_one_comes()
 fn tickets_of_a_run_that_was_killed_do_not_go_round_for_ever() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let gate = Gate::closed();
-    let held = gate.clone();
-    let model = serve(move |_| Reaction::text_reply("held").behind(&held));
+    let model = serve(move |_| Reaction::text_reply("held").behind(&gate));
     let place = table(20);
     fleet.work(1, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
