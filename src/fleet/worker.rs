@@ -11,12 +11,14 @@ mod room;
 mod slot;
 mod state;
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::engine::{Engine, EngineError, Stop, Stops, Ticket, Tickets, Told};
 use super::ground::Grounds;
@@ -94,7 +96,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// If the server does not do as it is asked.
+    /// If the server does not do as it is asked; then it drops what it has, too.
     pub async fn work(
         self,
         drain: CancellationToken,
@@ -120,36 +122,42 @@ impl Worker {
             room,
             say,
         });
-        let around = CancellationToken::new();
-        let ends = around.clone().drop_guard();
-        let (busy, until) = (Arc::clone(&shop), around.clone());
-        tokio::spawn(until.run_until_cancelled_owned(async move {
-            let tidies = busy.outfits.tidies();
-            tokio::join!(
-                busy.hears(inbox),
-                busy.obeys(stops),
-                busy.beats(lease),
-                busy.reports(),
-                tidies
-            )
-        }));
+        let attending = Arc::clone(&shop);
+        let attending = tokio::spawn(async move { attending.attends((inbox, stops), lease).await });
+        let mut attending = AbortOnDropHandle::new(attending);
         let at_work = TaskTracker::new();
-        while let Some(next) = next(&mut tickets, (&pool, &shop), &drain).await {
-            let ((ticket, drawn), shop) = (next?, Arc::clone(&shop));
-            at_work.spawn(async move { Box::pin(shop.draws(ticket, drawn)).await });
-        }
-        shop.slots.drains();
-        at_work.close();
-        tokio::select! {
-            () = at_work.wait() => {}
-            () = stop.cancelled() => {
-                shop.slots.drop_all();
-                // Their commands end, and their tickets go to others.
-                let _ = tokio::time::timeout(DROPPING, at_work.wait()).await;
+        let working = async {
+            while let Some(next) = next(&mut tickets, (&pool, &shop), &drain).await {
+                let ((ticket, drawn), shop) = (next?, Arc::clone(&shop));
+                at_work.spawn(async move { Box::pin(shop.draws(ticket, drawn)).await });
             }
-        }
-        drop(ends);
-        Ok(())
+            shop.slots.drains();
+            at_work.close();
+            tokio::select! {
+                () = at_work.wait() => {}
+                () = stop.cancelled() => {}
+            }
+            Ok(())
+        };
+        let worked = tokio::select! {
+            worked = working => worked,
+            ended = &mut attending => Err(why_deaf(ended)),
+        };
+        // What is still there is not wanted, or cannot be heard of any more. Its commands
+        // end, and its tickets go to others.
+        at_work.close();
+        shop.slots.drop_all();
+        let _ = tokio::time::timeout(DROPPING, at_work.wait()).await;
+        worked
+    }
+}
+
+/// Returns why a worker hears nothing any more. Where something panicked this does, too:
+/// the worker is lost, and its slots go to others.
+fn why_deaf(ended: Result<EngineError, JoinError>) -> EngineError {
+    match ended {
+        Ok(error) => error,
+        Err(lost) => std::panic::resume_unwind(lost.into_panic()),
     }
 }
 
@@ -193,6 +201,17 @@ const DROPPING: Duration = Duration::from_secs(3);
 const REPORTS: Duration = Duration::from_secs(5);
 
 impl Shop {
+    /// Does what is to be done beside the slots, and returns why it cannot go on.
+    async fn attends(&self, (inbox, stops): (Told, Stops), lease: Duration) -> EngineError {
+        let tidies = self.outfits.tidies();
+        let others =
+            async { tokio::join!(self.hears(inbox), self.beats(lease), self.reports(), tidies) };
+        tokio::select! {
+            error = self.obeys(stops) => error,
+            ((), never, ..) = others => match never {},
+        }
+    }
+
     /// Hands on what is said to slots.
     async fn hears(&self, mut inbox: Told) {
         while let Some(message) = inbox.next().await {
@@ -204,18 +223,23 @@ impl Shop {
         }
     }
 
-    /// Stops what is to stop.
-    async fn obeys(&self, mut stops: Stops) {
-        while let Ok(Stop { run, unit }) = stops.next().await {
-            self.slots.stop(&run, unit.map(UnitId));
-            if unit.is_none() {
-                self.gone.note_over(&run.into());
+    /// Stops what is to stop, and returns why it does not hear of that any more.
+    async fn obeys(&self, mut stops: Stops) -> EngineError {
+        loop {
+            match stops.next().await {
+                Ok(Stop { run, unit }) => {
+                    self.slots.stop(&run, unit.map(UnitId));
+                    if unit.is_none() {
+                        self.gone.note_over(&run.into());
+                    }
+                }
+                Err(error) => return error,
             }
         }
     }
 
     /// Says what this worker is, for whoever looks at all of them.
-    async fn reports(&self) {
+    async fn reports(&self) -> Infallible {
         loop {
             // The next one may arrive.
             let report = self.engine.report(&self.name, self.slots.state().into());
@@ -225,7 +249,7 @@ impl Shop {
     }
 
     /// Renews the leases of what is held, and asks whether it is still wanted.
-    async fn beats(&self, lease: Duration) {
+    async fn beats(&self, lease: Duration) -> Infallible {
         let every = lease / BEATS;
         loop {
             self.slots.beat(&self.engine, (every, lease)).await;

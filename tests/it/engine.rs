@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use bytes::Bytes;
+use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
 use tine::fleet::engine::{
     ClaimError, Engine, EngineError, Frame, Hash, Job, Login, Said, Settings, Stop, Ticket,
     Tickets, Won,
 };
+use tokio::sync::Semaphore;
 
 use super::support::nats::{self, NatsServer, offer};
 
@@ -382,6 +384,56 @@ async fn who_listens_hears_all_of_it_once_over_crashes() {
         assert_eq!(heard.next().await.unwrap(), frame(seq.to_string(), false));
     }
     assert_eq!(heard.next().await.unwrap(), frame("end".to_owned(), true));
+}
+
+/// Has whoever reads this stream begin anew.
+async fn forget_readers(server: &NatsServer, stream: &str) {
+    let stream = raw(server).await.get_stream(stream).await.expect("whoever came first made it");
+    let names: Vec<String> =
+        stream.consumer_names().try_collect().await.expect("the server tells of them");
+    assert!(!names.is_empty(), "somebody reads it");
+    for name in names {
+        stream.delete_consumer(&name).await.expect("it is there");
+    }
+}
+
+/// Says something for as long as this is polled, and counts that.
+async fn talks(engine: &Engine, unit: u32, count: &Semaphore) {
+    for seq in 1.. {
+        let said = Said { run: RUN, unit, attempt: 1, seq };
+        engine.say(said, bytes("and")).await.expect("the server is there");
+        count.add_permits(1);
+    }
+}
+
+#[tokio::test]
+async fn a_slot_is_heard_beside_others_that_never_stop_talking() {
+    // It acknowledges what is not on the disk yet, and so more of it.
+    let Some(server) = NatsServer::start_with("jetstream { store_dir: STORE }") else { return };
+    let engine = patient(&server).await;
+    let mut heard = engine.listen(RUN).await.unwrap();
+    forget_readers(&server, "tine-events-1").await;
+    engine.say(said(1), bytes("me, too")).await.unwrap();
+    // These are all in another stream.
+    let count = Semaphore::new(0);
+    let talking = join_all((0..64).map(|number| talks(&engine, 4 * number, &count)));
+    let hearing = async {
+        // Of them there is always more to be heard: more than is sent ahead at first, and
+        // then one from each for one that is read.
+        count.acquire_many(1_000).await.unwrap().forget();
+        loop {
+            count.acquire_many(64).await.unwrap().forget();
+            let frame = heard.next().await.unwrap();
+            if frame.unit == 1 {
+                return frame;
+            }
+        }
+    };
+    let frame = tokio::select! {
+        frame = hearing => frame,
+        _ = talking => unreachable!("they never stop"),
+    };
+    assert_eq!(frame.payload, bytes("me, too"));
 }
 
 fn frame(text: String, is_result: bool) -> Frame {

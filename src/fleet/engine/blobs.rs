@@ -4,10 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use async_nats::jetstream;
 use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectMetadata, ObjectStore};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
+use super::error::{is_full, said};
 use super::tries::Failed;
 use super::{Engine, EngineError};
 
@@ -80,7 +82,7 @@ impl Engine {
             };
             let mut rest = bytes;
             let put = store.put(meta, &mut rest).await;
-            put.map(|_| hash).map_err(|error| Failed::Passing(error.to_string()))
+            put.map(|_| hash).map_err(|error| unstored(&error))
         };
         self.signs.tried("storing a blob", put).await
     }
@@ -103,6 +105,16 @@ impl Engine {
             store.map_err(|error| Failed::Passing(error.to_string()))
         };
         self.signs.tried("opening the blobs", open).await
+    }
+}
+
+/// Says whether a blob can be stored at another try.
+fn unstored(error: &(dyn std::error::Error + 'static)) -> Failed {
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    let refused = causes.find_map(|cause| cause.downcast_ref::<jetstream::Error>());
+    match refused.filter(|error| is_full(error)) {
+        Some(full) => Failed::Final(said(full, "storing a blob")),
+        None => Failed::Passing(error.to_string()),
     }
 }
 

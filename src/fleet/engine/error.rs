@@ -283,9 +283,13 @@ const DISABLED: [jetstream::ErrorCode; 2] = [
 
 /// Tells whether the same request may be answered otherwise in a moment.
 pub(super) fn is_passing(error: &jetstream::Error) -> bool {
+    error.code() == 503 && !is_full(error) && !DISABLED.contains(&error.error_code())
+}
+
+/// Tells whether a server has refused something because it has no room.
+pub(super) fn is_full(error: &jetstream::Error) -> bool {
     let code = error.error_code();
-    let is_full = FULL.contains(&code) || code == jetstream::ErrorCode::STREAM_STORE_FAILED;
-    error.code() == 503 && !is_full && !DISABLED.contains(&code)
+    FULL.contains(&code) || code == jetstream::ErrorCode::STREAM_STORE_FAILED
 }
 
 /// Says what a server said.
@@ -293,7 +297,7 @@ pub(super) fn said(error: &jetstream::Error, doing: &'static str) -> EngineError
     let (code, cause) = (error.error_code(), error.to_string());
     if DISABLED.contains(&code) {
         EngineError::NoJetStream { cause }
-    } else if FULL.contains(&code) || code == jetstream::ErrorCode::STREAM_STORE_FAILED {
+    } else if is_full(error) {
         EngineError::StorageFull { cause }
     } else {
         EngineError::Failed { doing, cause }

@@ -11,6 +11,8 @@ use async_nats::jetstream::consumer::pull::Stream;
 use async_nats::jetstream::consumer::{self, AckPolicy, DeliverPolicy, PullConsumer, pull};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
+use futures_util::stream::{self, BoxStream, SelectAll, select_all};
 use serde_json::json;
 
 use super::error::{Denied, EngineError};
@@ -32,12 +34,15 @@ const CONSUMER_AGE: Duration = Duration::from_secs(60);
 /// How long one request for messages stands.
 const PULL_AGE: Duration = Duration::from_secs(30);
 
+/// Messages as they are stored. What is begun for the next one is kept while nobody
+/// waits for it.
+type Messages = BoxStream<'static, Result<async_nats::Message, EngineError>>;
+
 /// The frames and results of a run, as they are stored.
-#[derive(Debug)]
 pub struct Heard {
     engine: Engine,
-    /// One for each shard.
-    follows: Vec<Follow>,
+    /// Those of all shards. Each has its turn, however much there is of another one.
+    messages: SelectAll<Messages>,
 }
 
 /// One frame of a slot, or its result.
@@ -52,10 +57,9 @@ pub struct Frame {
 }
 
 /// What is to be stopped: first all that is known to be, then as it is told.
-#[derive(Debug)]
 pub struct Stops {
     engine: Engine,
-    follow: Follow,
+    messages: Messages,
 }
 
 /// Something that is over.
@@ -78,10 +82,11 @@ impl Engine {
             let stream = self.names.events_stream(shard);
             let info = self.stream_info(&stream).await?;
             let next = info.map_or(1, |info| info.state.last_sequence + 1);
-            Follow::new(self, stream, self.names.events_of(run, shard), next).await
+            let subjects = self.names.events_of(run, shard);
+            Follow::new(self, stream, subjects, next).await.map(Follow::messages)
         };
-        let follows = futures_util::future::try_join_all((0..SHARDS).map(shard)).await?;
-        Ok(Heard { engine: self.clone(), follows })
+        let shards = try_join_all((0..SHARDS).map(shard)).await?;
+        Ok(Heard { engine: self.clone(), messages: select_all(shards) })
     }
 
     /// Watches what is to be stopped.
@@ -92,7 +97,7 @@ impl Engine {
     pub async fn stops(&self) -> Result<Stops, EngineError> {
         let subjects = vec![self.names.all_control()];
         let follow = Follow::new(self, self.names.control_stream(), subjects, 1).await?;
-        Ok(Stops { engine: self.clone(), follow })
+        Ok(Stops { engine: self.clone(), messages: follow.messages() })
     }
 }
 
@@ -104,10 +109,7 @@ impl Heard {
     /// What will not pass; a server that is away is waited for.
     pub async fn next(&mut self) -> Result<Frame, EngineError> {
         loop {
-            let Self { engine, follows } = self;
-            let next = follows.iter_mut().map(|follow| Box::pin(follow.next(engine)));
-            let (message, ..) = futures_util::future::select_all(next).await;
-            let message = message?;
+            let message = self.messages.next().await.expect("no shard ever ends")?;
             if let Some((unit, is_result)) = self.engine.names.parse_event(&message.subject) {
                 return Ok(Frame { unit, is_result, payload: message.payload });
             }
@@ -123,7 +125,7 @@ impl Stops {
     /// What will not pass; a server that is away is waited for.
     pub async fn next(&mut self) -> Result<Stop, EngineError> {
         loop {
-            let message = self.follow.next(&self.engine).await?;
+            let message = self.messages.next().await.expect("it never ends")?;
             // Somebody tidied up by hand: a key that is deleted stops nothing.
             let is_deletion = message.headers.is_some_and(|headers| {
                 headers.get("KV-Operation").is_some_and(|value| value.as_str() != "PUT")
@@ -139,6 +141,7 @@ impl Stops {
 
 /// A place in a stream.
 struct Follow {
+    engine: Engine,
     stream: String,
     subjects: Vec<String>,
     /// The sequence from which nothing was read.
@@ -149,18 +152,6 @@ struct Follow {
     reconnected: Reconnected,
 }
 
-impl std::fmt::Debug for Follow {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { stream, subjects, next, read: _, messages: _, reconnected: _ } = self;
-        formatter
-            .debug_struct("Follow")
-            .field("stream", stream)
-            .field("subjects", subjects)
-            .field("next", next)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Follow {
     async fn new(
         engine: &Engine,
@@ -169,18 +160,28 @@ impl Follow {
         next: u64,
     ) -> Result<Self, EngineError> {
         let reconnected = engine.signs.reconnected();
-        let mut follow = Self { stream, subjects, next, read: 0, messages: None, reconnected };
-        follow.messages = Some(follow.open(engine).await?);
+        let (engine, messages) = (engine.clone(), None);
+        let mut follow = Self { engine, stream, subjects, next, read: 0, messages, reconnected };
+        follow.messages = Some(follow.open().await?);
         Ok(follow)
     }
 
-    async fn next(&mut self, engine: &Engine) -> Result<async_nats::Message, EngineError> {
+    /// Returns the messages from the place on. There is no last one.
+    fn messages(self) -> Messages {
+        let next = |mut follow: Self| async {
+            let message = follow.next().await;
+            Some((message, follow))
+        };
+        stream::unfold(self, next).boxed()
+    }
+
+    async fn next(&mut self) -> Result<async_nats::Message, EngineError> {
         loop {
             let messages = match &mut self.messages {
                 Some(messages) => messages,
                 None => {
                     self.reconnected.forget();
-                    let opened = self.open(engine).await?;
+                    let opened = self.open().await?;
                     self.read = 0;
                     self.messages.insert(opened)
                 }
@@ -208,9 +209,9 @@ impl Follow {
     }
 
     /// Makes a consumer that begins at the place.
-    async fn open(&mut self, engine: &Engine) -> Result<Box<Stream>, EngineError> {
+    async fn open(&mut self) -> Result<Box<Stream>, EngineError> {
         loop {
-            let Some(info) = known(engine.stream_info(&self.stream).await)? else {
+            let Some(info) = known(self.engine.stream_info(&self.stream).await)? else {
                 layout::pause("nobody listens").await;
                 continue;
             };
@@ -227,7 +228,7 @@ impl Follow {
                 "config": consumer::IntoConsumerConfig::into_consumer_config(config.clone()),
             });
             let subject = format!("CONSUMER.CREATE.{}", self.stream);
-            let info = match engine.call::<consumer::Info>(subject, &body).await {
+            let info = match self.engine.call::<consumer::Info>(subject, &body).await {
                 Ok(info) => info,
                 Err(Denied::Passing(cause)) => {
                     layout::pause(&cause).await;
@@ -239,14 +240,14 @@ impl Follow {
                 }
                 Err(denied) => return Err(denied.into_error("reading a stream")),
             };
-            let consumer = PullConsumer::new(config, info, engine.jetstream.clone());
+            let consumer = PullConsumer::new(config, info, self.engine.jetstream.clone());
             let messages = consumer
                 .stream()
                 .max_messages_per_batch(AHEAD)
-                .max_bytes_per_batch(AHEAD_BYTES.max(2 * engine.message_cap()))
+                .max_bytes_per_batch(AHEAD_BYTES.max(2 * self.engine.message_cap()))
                 .expires(PULL_AGE)
                 // A missed one has the consumer made anew.
-                .heartbeat((engine.lease / 2).min(PULL_AGE / 4))
+                .heartbeat((self.engine.lease / 2).min(PULL_AGE / 4))
                 .messages()
                 .await;
             match messages {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_nats::jetstream;
 use tine::cli::args::{RunFlags, WorkerFlags};
 use tine::cli::worker::kit::{Footing, SlotKit};
 use tine::config::Environment;
@@ -21,6 +22,22 @@ use super::{SHORT, check_each_row_once, echo, map, table};
 use crate::support::fleet::Fleet;
 use crate::support::server::Server;
 use crate::support::tine::Place;
+
+#[test]
+fn a_worker_that_is_deaf_to_stops_ends_and_says_why() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    fleet.work(1, None);
+    Runtime::new().expect("a runtime").block_on(async {
+        let engine = engine(&fleet).await;
+        // It says that it is there once it hears what is over.
+        while engine.workers().await.unwrap().is_empty() {}
+        let client = async_nats::connect(fleet.nats.url()).await.unwrap();
+        jetstream::new(client).delete_stream("KV_tine-control").await.unwrap();
+    });
+    let (code, said) = fleet.workers[0].ends();
+    assert_eq!(code, Some(52), "{said:?}");
+    assert!(said[0].starts_with("error: reading a stream failed: stream not found"), "{said:?}");
+}
 
 /// Runs slots like `tine worker`, but for the first one beside which something panics.
 struct Breaks {
