@@ -103,7 +103,7 @@ impl Worker {
         stop: CancellationToken,
     ) -> Result<(), EngineError> {
         let Self { engine, name, labels, pool, most, grounds, outfit, say } = self;
-        let slots = Slots::new(Arc::clone(&name), (labels.clone(), most));
+        let slots = Slots::new(Arc::clone(&name), labels.clone(), most);
         let grounds = Arc::new(grounds);
         let room = Room::new(Arc::clone(&grounds), say);
         let outfits = Outfits::new(grounds, outfit, pool.clone());

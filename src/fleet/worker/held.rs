@@ -60,8 +60,10 @@ impl Drop for Keeping<'_> {
 /// The slots that a worker holds.
 pub(super) struct Slots {
     worker: Arc<str>,
-    /// What it is said to have, and how many slots it takes at once.
-    is: (Vec<Arc<str>>, usize),
+    /// What it is said to have.
+    labels: Vec<Arc<str>>,
+    /// How many slots it takes at once.
+    most: usize,
     // A mutex, because slots come and go on tasks of their own.
     held: Mutex<HashMap<Name, Held>>,
     /// What has ended here last: as much as could be held at once.
@@ -72,10 +74,11 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(worker: Arc<str>, is: (Vec<Arc<str>>, usize)) -> Self {
+    pub(super) fn new(worker: Arc<str>, labels: Vec<Arc<str>>, most: usize) -> Self {
         Self {
             worker,
-            is,
+            labels,
+            most,
             held: Mutex::default(),
             ended: Mutex::default(),
             lived: Lived::default(),
@@ -110,7 +113,7 @@ impl Slots {
     pub(super) fn note_end(&self, name: Name) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push_back(name);
-        if ended.len() > self.is.1 {
+        if ended.len() > self.most {
             ended.pop_front();
         }
     }
@@ -123,11 +126,11 @@ impl Slots {
 
     /// Returns what this worker is, for whoever looks at all of them.
     pub(super) fn state(&self) -> Vec<u8> {
-        let (labels, most) = &self.is;
+        let (labels, most) = (self.labels.clone(), self.most);
         let running = self.lock().len();
         let is_draining = self.is_draining.load(Ordering::Relaxed);
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        State { version, labels: labels.clone(), most: *most, running, is_draining }.encode()
+        State { version, labels, most, running, is_draining }.encode()
     }
 
     /// Tells whether a slot is held.
@@ -287,7 +290,7 @@ mod tests {
             cancel: CancellationToken::new(),
             dropped: dropped.clone(),
         };
-        let slots = Slots::new("worker".into(), (Vec::new(), 1));
+        let slots = Slots::new("worker".into(), Vec::new(), 1);
         let _keeping = slots.take(Name { run, unit }, held);
         let since = Instant::now();
         // As much waits to go out as may.
