@@ -10,6 +10,7 @@ mod bounds;
 mod broken;
 mod cancelled;
 mod chaos;
+mod clustered;
 mod continued;
 mod drained;
 mod files;

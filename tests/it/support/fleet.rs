@@ -22,6 +22,8 @@ pub(crate) const THEIR_KEY: &str = "sk-of-a-worker";
 /// A server and those who work there.
 pub(crate) struct Fleet {
     pub(crate) nats: NatsServer,
+    /// The other servers of its cluster.
+    pub(crate) others: Vec<NatsServer>,
     /// How long one may be silent, in seconds.
     lease_s: u32,
     /// What stands under `[executor.nats]` besides, for everybody.
@@ -48,7 +50,14 @@ impl Fleet {
 
     /// Has a server that was started, and nobody who works.
     pub(crate) fn at(nats: NatsServer, lease_s: u32) -> Self {
-        Self { nats, lease_s, keys: String::new(), workers: Vec::new() }
+        let (keys, others, workers) = (String::new(), Vec::new(), Vec::new());
+        Self { nats, others, lease_s, keys, workers }
+    }
+
+    /// Starts a cluster of three servers, and nobody who works.
+    pub(crate) fn start_cluster(lease_s: u32) -> Option<Self> {
+        let [nats, one, other] = NatsServer::start_cluster()?;
+        Some(Self { others: vec![one, other], ..Self::at(nats, lease_s) })
     }
 
     /// Has more keys under `[executor.nats]`.
@@ -62,20 +71,29 @@ impl Fleet {
 
     /// Returns what a configuration says of the place to meet.
     pub(crate) fn configuration(&self) -> String {
-        self.configuration_over(&self.nats.url())
+        self.configuration_of(&self.urls())
+    }
+
+    /// Returns the addresses of all servers.
+    fn urls(&self) -> Vec<String> {
+        [&self.nats].into_iter().chain(&self.others).map(NatsServer::url).collect()
     }
 
     /// The same for those who reach the server at this address.
     pub(crate) fn configuration_over(&self, url: &str) -> String {
+        self.configuration_of(&[url.to_owned()])
+    }
+
+    fn configuration_of(&self, urls: &[String]) -> String {
         let Self { lease_s, keys, .. } = self;
-        format!("[executor.nats]\nservers = [\"{url}\"]\nlease_s = {lease_s}\n{keys}")
+        format!("[executor.nats]\nservers = {urls:?}\nlease_s = {lease_s}\n{keys}")
     }
 
     /// Starts a worker that takes so many slots at once, and asks this server if it
     /// asks any.
     pub(crate) fn work(&mut self, most: usize, model: Option<&Server>) -> &mut Worker {
-        let url = self.nats.url();
-        self.work_over(&url, most, model)
+        let (place, tine) = self.prepared(&self.urls(), most, model);
+        self.employ(Worker::start(place, tine))
     }
 
     /// Starts one that reaches the server at this address.
@@ -85,7 +103,7 @@ impl Fleet {
         most: usize,
         model: Option<&Server>,
     ) -> &mut Worker {
-        let (place, tine) = self.prepared(url, most, model);
+        let (place, tine) = self.prepared(&[url.to_owned()], most, model);
         self.employ(Worker::start(place, tine))
     }
 
@@ -97,7 +115,7 @@ impl Fleet {
         most: usize,
         model: Option<&Server>,
     ) -> &mut Worker {
-        let (place, tine) = self.prepared(&self.nats.url(), most, model);
+        let (place, tine) = self.prepared(&self.urls(), most, model);
         let (disk, bytes) = (directory(&place), bytes.to_string());
         fs::create_dir(&disk).expect("the place is new");
         let disk = disk.to_str().expect("the path of a place is text");
@@ -105,8 +123,8 @@ impl Fleet {
         self.employ(Worker::start(place, tine.by("bwrap", all)))
     }
 
-    fn prepared(&self, url: &str, most: usize, model: Option<&Server>) -> (Place, Tine) {
-        let place = self.place(url, "");
+    fn prepared(&self, urls: &[String], most: usize, model: Option<&Server>) -> (Place, Tine) {
+        let place = self.place(urls, "");
         let alone = Worker::command(&place, most, &[]);
         let tine = match model {
             Some(model) => alone.server(model),
@@ -130,15 +148,15 @@ impl Fleet {
         more: &str,
         dressed: impl FnOnce(Tine) -> Tine,
     ) -> &mut Worker {
-        let place = self.place(&self.nats.url(), more);
+        let place = self.place(&self.urls(), more);
         let tine = dressed(Worker::command(&place, most, flags));
         self.employ(Worker::start(place, tine))
     }
 
-    fn place(&self, url: &str, more: &str) -> Place {
+    fn place(&self, urls: &[String], more: &str) -> Place {
         let place = Place::new();
         // Slots of a test may look at what is beside their own workspace.
-        let own = format!("{}[sandbox]\nmode = \"off\"\n{more}", self.configuration_over(url));
+        let own = format!("{}[sandbox]\nmode = \"off\"\n{more}", self.configuration_of(urls));
         place.configure(&own);
         place
     }

@@ -6,14 +6,17 @@ use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use async_nats::jetstream;
 use tempfile::TempDir;
 use tine::fleet::engine::{Engine, Job, Login, Settings};
+use tokio::runtime::Runtime;
 
 use super::tine::HANG_LIMIT;
+use super::wait::until;
 
 /// How clients come to the server there, where nothing is set but the lease.
 pub(crate) fn settings(url: String, lease: Duration) -> Settings {
@@ -66,6 +69,35 @@ impl NatsServer {
         server.more = server.more.replace("STORE", &format!("{:?}", server.store()));
         server.restart();
         Some(server)
+    }
+
+    /// Starts three servers, `n0` to `n2`, that are one cluster.
+    pub(crate) fn start_cluster() -> Option<[Self; 3]> {
+        program()?;
+        // Each has to know the others before they are there, and a port that is free now
+        // may be somebody else's by then: so this process has addresses of its own.
+        let (id, all) = (process::id(), [0, 1, 2]);
+        let (high, middle, low) = (id >> 14 & 0xff, id >> 6 & 0xff, (id & 0x3f) << 2);
+        let addresses = all.map(|number| format!("127.{high}.{middle}.{}:6222", low + number + 1));
+        let routes = addresses.each_ref().map(|address| format!("nats-route://{address}"));
+        let servers = all.map(|number| {
+            let listen = &addresses[number as usize];
+            let more = format!(
+                "server_name: n{number}\njetstream {{ store_dir: STORE, sync_interval: always }}\n\
+                 cluster {{ name: tine, listen: {listen:?}, routes: {routes:?} }}"
+            );
+            Self::start_with(&more).expect("the program is there")
+        });
+        let runtime = Runtime::new().expect("a runtime");
+        for server in &servers {
+            let client = runtime.block_on(async_nats::connect(server.url()));
+            let client = client.expect("it is ready");
+            until("the servers have found each other", || {
+                let asked = async { jetstream::new(client.clone()).query_account().await };
+                runtime.block_on(asked).is_ok()
+            });
+        }
+        Some(servers)
     }
 
     /// Starts the server again on the same port with the same store.
