@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use async_nats::jetstream;
-use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectMetadata, ObjectStore};
+use async_nats::jetstream::object_store::{
+    GetErrorKind, ObjectInfo, ObjectMetadata, ObjectStore, PutError,
+};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::error::{is_full, said};
+use super::error::says_full;
 use super::tries::Failed;
 use super::{Engine, EngineError};
 
@@ -23,6 +25,9 @@ const PIECE: usize = 128 * 1024;
 
 /// Longest wait for the next piece.
 const PIECE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a blob may be missing before that is believed: by then a second has gone.
+const MISSES: u32 = 3;
 
 /// How old a blob may be to be there for those that are told of it now; its pieces
 /// go a week after they were written.
@@ -96,7 +101,20 @@ impl Engine {
     /// read.
     pub async fn get_blob(&self, hash: Hash) -> Result<Vec<u8>, EngineError> {
         let store = self.blobs().await?;
-        self.signs.tried("reading a blob", || read(&store, hash)).await
+        let misses = AtomicU32::new(0);
+        let get = || async {
+            let got = read(&store, hash).await;
+            match got {
+                // Any server of a cluster may answer, also one that is behind.
+                Err(Failed::Final(EngineError::NoBlob { name }))
+                    if misses.fetch_add(1, Ordering::Relaxed) < MISSES =>
+                {
+                    Err(Failed::Passing(format!("blob {name} is not there")))
+                }
+                got => got,
+            }
+        };
+        self.signs.tried("reading a blob", get).await
     }
 
     async fn blobs(&self) -> Result<ObjectStore, EngineError> {
@@ -109,12 +127,11 @@ impl Engine {
 }
 
 /// Says whether a blob can be stored at another try.
-fn unstored(error: &(dyn std::error::Error + 'static)) -> Failed {
-    let mut causes = std::iter::successors(Some(error), |&error| error.source());
-    let refused = causes.find_map(|cause| cause.downcast_ref::<jetstream::Error>());
-    match refused.filter(|error| is_full(error)) {
-        Some(full) => Failed::Final(said(full, "storing a blob")),
-        None => Failed::Passing(error.to_string()),
+fn unstored(error: &PutError) -> Failed {
+    let cause = error.to_string();
+    match says_full(&cause) {
+        true => Failed::Final(EngineError::StorageFull { cause }),
+        false => Failed::Passing(cause),
     }
 }
 

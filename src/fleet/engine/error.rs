@@ -292,6 +292,12 @@ pub(super) fn is_full(error: &jetstream::Error) -> bool {
     FULL.contains(&code) || code == jetstream::ErrorCode::STREAM_STORE_FAILED
 }
 
+/// Tells the same of what a client makes of it, which keeps the words alone.
+pub(super) fn says_full(said: &str) -> bool {
+    let codes = FULL.iter().chain([&jetstream::ErrorCode::STREAM_STORE_FAILED]);
+    codes.into_iter().any(|code| said.contains(&format!("error code {})", code.0)))
+}
+
 /// Says what a server said.
 pub(super) fn said(error: &jetstream::Error, doing: &'static str) -> EngineError {
     let (code, cause) = (error.error_code(), error.to_string());
