@@ -158,6 +158,15 @@ pub enum GroundError {
         /// The directory.
         directory: PathBuf,
     },
+    /// Somebody else's files are there.
+    #[error(
+        "{} has other things in it; give the worker an empty directory, or one that is not there \
+         yet", .directory.display()
+    )]
+    NotOurs {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// The worker's disk is full.
     #[error(
         "there is no room in {} on its worker; make some, or start it with another `--work-dir`",

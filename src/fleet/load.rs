@@ -15,7 +15,7 @@ use super::parcel;
 use super::shipping::Shipping;
 use super::wire::Shipped;
 use crate::fanout::{Begins, Caller, Changes};
-use crate::git::worktree::{Snapshot, remove_directory};
+use crate::git::worktree::Snapshot;
 use crate::message::{Head, Prefix};
 use crate::model::Model;
 use crate::path_text;
@@ -72,9 +72,6 @@ impl Load {
     /// here.
     #[must_use]
     pub fn new(packet: Packet, model: &dyn Model, scratch: &Path) -> Self {
-        // What a process that was killed has left of this session. What cannot be
-        // removed is in nobody's way.
-        let _ = remove_directory(scratch);
         Self {
             packet,
             scratch: scratch.to_owned(),

@@ -3,6 +3,7 @@
 //! Where there is no server these tests pass, unless `REQUIRE_NATS=1`.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,7 +60,7 @@ fn load(session: &SessionId) -> Load {
         fallbacks: Vec::new(),
         is_money_limited: false,
     };
-    Load::new(packet, &Offline::new(), "no workspace is packed".as_ref())
+    Load::new(packet, &Offline::new(), Path::new("no workspace is packed"))
 }
 
 fn opened(models: &Models, most: usize) -> Arc<dyn Model> {

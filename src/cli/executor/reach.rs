@@ -14,6 +14,7 @@ use crate::fanout::{Limits, SlotExecutor};
 use crate::fleet::engine::{Engine, EngineError, Login, Settings, Tls};
 use crate::fleet::packet::{Bounds, Packet};
 use crate::fleet::{Fleet, Load};
+use crate::git::worktree::remove_directory;
 
 /// The file beside a session's log that says what its run was last called where
 /// workers are met.
@@ -24,7 +25,11 @@ pub(super) fn reach(kit: &Kit, limits: Limits) -> Result<Arc<dyn SlotExecutor>, 
     refuse_hooks(kit)?;
     let meeting = super::meeting(&kit.environment, &kit.config, &[])?;
     let run: Arc<str> = called(kit).into();
-    let load = Load::new(packet(kit, limits), &*kit.model, &kit.directory.join("bundles"));
+    let bundles = kit.directory.join("bundles");
+    // What a process that was killed has left of this session. What cannot be removed is
+    // in nobody's way.
+    let _ = remove_directory(&bundles);
+    let load = Load::new(packet(kit, limits), &*kit.model, &bundles);
     let opening = async {
         let engine = connect(&meeting, &format!("tine {}", kit.session)).await?;
         let before = kit.directory.join(CALLED);

@@ -6,6 +6,7 @@
 //! `lanes/N` is what a slot works in; `runs/SESSION` has what the slots of a run leave
 //! beside that; `kept` has what a person must look at.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -35,6 +36,9 @@ const KEPT_CAP: usize = 8;
 
 /// How the names of repositories begin that are made or removed just now.
 const PASSING: &str = "new-";
+
+/// The file in a worker's directory that says whose it is, and that its worker locks.
+const LOCK: &str = "lock";
 
 /// What a worker has of the workspaces that it was told of.
 #[derive(Debug)]
@@ -72,9 +76,11 @@ impl Grounds {
     ///
     /// # Errors
     ///
-    /// Another worker has it, or it cannot be written.
+    /// Another worker has it, it has somebody else's files in it, or it cannot be
+    /// written.
     pub fn new(program: &Program, work_dir: &Path) -> Result<Self, GroundError> {
         make_private(work_dir)?;
+        check_is_ours(work_dir)?;
         let work_dir = &work_dir.canonicalize().map_err(io_error(work_dir))?;
         let lock = lock(work_dir)?;
         let [repositories, lanes, kept] =
@@ -327,8 +333,21 @@ fn left_over(repositories: &Path) -> Result<Vec<String>, GroundError> {
     Ok(found.into_iter().map(|(_, name)| name).collect())
 }
 
+/// Refuses a directory that has things in it and in which no worker has worked: what
+/// is called as our own directories are would be removed there.
+fn check_is_ours(work_dir: &Path) -> Result<(), GroundError> {
+    // An empty disk has that at its top.
+    let is_thing = |name: &OsStr| name != "lost+found";
+    let mut entries = fs::read_dir(work_dir).map_err(io_error(work_dir))?.flatten();
+    let has_things = entries.any(|entry| is_thing(&entry.file_name()));
+    match has_things && !work_dir.join(LOCK).is_file() {
+        true => Err(GroundError::NotOurs { directory: work_dir.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 fn lock(work_dir: &Path) -> Result<Flock<File>, GroundError> {
-    let path = work_dir.join("lock");
+    let path = work_dir.join(LOCK);
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = file.map_err(io_error(&path))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock)

@@ -436,6 +436,21 @@ async fn a_worker_believes_no_names_and_no_files_and_shares_its_place_with_none(
     assert_eq!(left, 0);
 }
 
+#[test]
+fn a_directory_with_somebody_elses_files_is_left_as_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir_all(place.path().join("runs/mine")).unwrap();
+    let error = Grounds::new(&program(), place.path()).unwrap_err().to_string();
+    assert!(error.contains(" has other things in it; give the worker an empty"), "{error}");
+    assert!(place.path().join("runs/mine").is_dir());
+    fs::remove_dir_all(place.path().join("runs")).unwrap();
+    fs::create_dir(place.path().join("lost+found")).unwrap();
+    drop(Grounds::new(&program(), place.path()).unwrap());
+    fs::create_dir(place.path().join("runs/old")).unwrap();
+    drop(Grounds::new(&program(), place.path()).unwrap());
+    assert!(!place.path().join("runs/old").exists());
+}
+
 /// A file that slots of a run have left, and the run.
 fn left(fleet: &Fleet, number: u32) -> (PathBuf, SessionId) {
     let session = SessionId(format!("01987a4e-7f3c-7000-8000-{number:012}").into());
