@@ -28,8 +28,8 @@ pub struct SandboxHead {
     pub installed: Backend,
 }
 
-/// How much there must be a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How much there must be a sandbox. The stricter is the less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Insistence {
     /// No command runs without one, not even one that a person has approved.
     Required,
@@ -43,13 +43,6 @@ pub enum Insistence {
 impl Insistence {
     /// Every one, the strictest first.
     pub const ALL: [Self; 3] = [Self::Required, Self::Best, Self::Off];
-
-    /// Returns the stricter one of the two.
-    #[must_use]
-    pub fn stricter(self, other: Self) -> Self {
-        let strictest = Self::ALL.into_iter().find(|it| [self, other].contains(it));
-        strictest.unwrap_or(self)
-    }
 
     /// Returns the name in the configuration and in records.
     #[must_use]

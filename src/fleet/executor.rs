@@ -118,7 +118,7 @@ impl SlotExecutor for Fleet {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let Post { engine, run, .. } = &*self.shared.post;
-            // None is given out behind those that are taken back.
+            // Few are given out behind those that are taken back; workers drop these.
             self.offering.cancel();
             let closing = async {
                 self.offered.wait().await;
@@ -366,9 +366,12 @@ impl Lent {
         let Some(given) = number.checked_sub(1).and_then(|index| given.get(index)) else {
             return failed("a worker has brought what nobody gave it");
         };
-        match load.changes(&post.engine, given, end.changes).await {
-            Ok(changes) => (end.outcome, changes, end.left),
-            Err(why) => failed(format!("what it changed did not come back: {why}")),
+        let changes = Box::pin(load.changes(&post.engine, given, end.changes));
+        // The server may be away.
+        match self.far.seat.cancel.run_until_cancelled(changes).await {
+            Some(Ok(changes)) => (end.outcome, changes, end.left),
+            Some(Err(why)) => failed(format!("what it changed did not come back: {why}")),
+            None => stopped(),
         }
     }
 
@@ -406,10 +409,13 @@ impl Lent {
                             FromFar::End(end) => return self.late(end).await,
                             // It asked before this one was known to be lost.
                             FromFar::Claim(claimant) => break claimant,
-                            FromFar::NoEnd(why) | FromFar::Broken(why) => {
+                            FromFar::NoEnd { attempt: None, why } | FromFar::Broken(why) => {
                                 return Again::Refused(why.to_string());
                             }
-                            FromFar::Frame(_) | FromFar::Beat { .. } | FromFar::Unreadable => {}
+                            FromFar::Frame(_)
+                            | FromFar::Beat { .. }
+                            | FromFar::NoEnd { .. }
+                            | FromFar::Unreadable => {}
                         },
                         _ = offered.tick() => place.offer(),
                         never = &mut looking => match never {},

@@ -18,23 +18,33 @@ pub(super) struct Lookout {
     post: Arc<Post>,
     label: Option<Arc<str>>,
     lease: Duration,
-    /// What was said. Whoever has it looks; the others rely on that.
-    said: Mutex<BTreeSet<String>>,
+    /// Whoever has it looks; the others rely on that.
+    seen: Mutex<Seen>,
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Seen {
+    said: BTreeSet<String>,
+    /// What was found when it was last looked.
+    last: Option<String>,
 }
 
 impl Lookout {
     pub(super) fn new(post: Arc<Post>, label: Option<Arc<str>>, lease: Duration) -> Self {
-        Self { post, label, lease, said: Mutex::default() }
+        Self { post, label, lease, seen: Mutex::default() }
     }
 
-    /// Looks for as long as a slot waits: whenever no worker has taken any for a lease,
-    /// whoever is on this line is told why. The same is told once.
+    /// Looks for as long as a slot waits: when no worker has taken any for two leases,
+    /// and at both looks the same was in the way, whoever is on this line is told what.
+    /// The same is told once.
     pub(super) async fn looks(&self, line: &Line) -> Infallible {
-        let mut said = self.said.lock().await;
+        let mut seen = self.seen.lock().await;
         loop {
             let before = self.post.grants();
             sleep(self.lease).await;
             if self.post.grants() != before {
+                seen.last = None;
                 continue;
             }
             // A server that does not answer is no news: it is waited for.
@@ -43,8 +53,11 @@ impl Lookout {
             };
             let found: Vec<State> =
                 found.iter().filter_map(|(_, state)| State::decode(state)).collect();
-            let Some(why) = why(&found, self.label.as_deref()) else { continue };
-            if said.insert(why.clone()) {
+            let found = why(&found, self.label.as_deref());
+            let last = std::mem::replace(&mut seen.last, found.clone());
+            // What workers say of themselves is some seconds old.
+            let Some(why) = found.filter(|found| last.as_ref() == Some(found)) else { continue };
+            if seen.said.insert(why.clone()) {
                 line.tell(Told::Notice { level: NoticeLevel::Warning, text: why.into() }).await;
             }
         }
@@ -63,15 +76,19 @@ fn why(workers: &[State], label: Option<&str>) -> Option<String> {
     let option = label.map(|label| format!(" --label {label}")).unwrap_or_default();
     match (labelled.first(), same.is_empty()) {
         (None, _) => Some(match label {
-            Some(label) => format!("agents wait: no worker with the label `{label}` is there; start one with `tine worker{option}`"),
+            Some(label) => format!(
+                "agents wait: no worker with the label `{label}` is there; start one with `tine worker{option}`"
+            ),
             None => "agents wait: no worker is there; start one with `tine worker`".to_owned(),
         }),
         (Some(other), true) => Some(format!(
             "agents wait: this is tine {own}, and the workers are tine {}; install the same on both",
             other.version
         )),
-        (Some(_), false) => same.iter().any(|it| it.running < it.most).then(|| {
-            "agents wait: workers have free places and take none; what keeps them they say where they run"
+        // One that has slots may be full: what these have started takes places, too.
+        (Some(_), false) => same.iter().any(|it| it.running == 0).then(|| {
+            "agents wait: there are workers with nothing to do that take none; they say why where \
+             they run"
                 .to_owned()
         }),
     }
@@ -114,6 +131,7 @@ mod tests {
             Some("the workers are tine 0.0.1; install the same"),
         );
         check(&[old, busy], None, None);
-        check(&[state(own, None, (1, 2))], None, Some("free places and take none"));
+        check(&[state(own, None, (1, 2))], None, None);
+        check(&[state(own, None, (0, 2))], None, Some("nothing to do that take none"));
     }
 }

@@ -43,9 +43,12 @@ pub(super) enum FromFar {
     Claim(Claimant),
     /// Something that its units say came and cannot be read.
     Unreadable,
-    /// What it came to will never be known, and no other attempt can come to anything:
-    /// why.
-    NoEnd(Arc<str>),
+    /// What it came to will never be known, and no other attempt would come to more: why.
+    NoEnd {
+        /// The attempt; `None` if it may be any, since there is one result.
+        attempt: Option<u32>,
+        why: Arc<str>,
+    },
     /// Nothing arrives any more for any slot: why.
     Broken(Arc<str>),
 }
@@ -257,7 +260,13 @@ impl<'a> Near<'a> {
             FromFar::Beat { .. } => {}
             FromFar::Claim(claimant) => return self.claimed(claimant),
             FromFar::Unreadable => return Some(Ended::Lost(None)),
-            FromFar::NoEnd(why) | FromFar::Broken(why) => return Some(Ended::Broken(why)),
+            FromFar::NoEnd { attempt, why }
+                if attempt.is_none_or(|attempt| attempt == self.attempt.number) =>
+            {
+                return Some(Ended::Broken(why));
+            }
+            FromFar::NoEnd { .. } => {}
+            FromFar::Broken(why) => return Some(Ended::Broken(why)),
         }
         None
     }

@@ -1,9 +1,10 @@
 //! What all slots of a run have in common, for workers: shipped once.
 //!
 //! A worker adds what is its own: its models and their keys, its policy, its
-//! clock. Its sandbox is no looser than the bounds here, nor than its own. What a slot is asked to do, and what it may do, come with
-//! its grant. Nothing here is a secret of the coordinator's configuration, but
-//! instructions and definitions are its user's words.
+//! clock. Its sandbox is no looser than the bounds here, nor than its own. What a
+//! slot is asked to do, and what it may do, come with its grant. Nothing here is a
+//! secret of the coordinator's configuration, but instructions and definitions are
+//! its user's words.
 //!
 //! JSON, written by hand: inner types promise nothing about their names.
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -39,6 +39,8 @@ pub(super) struct Post {
     pub(super) run: Arc<str>,
     // A mutex, because slots come and go on tasks of their own.
     slots: Mutex<HashMap<UnitId, Slot>>,
+    /// Why nothing arrives any more. It is set while `slots` is locked.
+    broken: OnceLock<Arc<str>>,
     /// Fires when a slot is over.
     over: Notify,
     /// How often a slot was granted to a worker.
@@ -102,6 +104,7 @@ impl Post {
             engine,
             run,
             slots: Mutex::default(),
+            broken: OnceLock::new(),
             over: Notify::new(),
             grants: AtomicU64::new(0),
             telling,
@@ -127,8 +130,13 @@ impl Post {
     /// Takes note of a slot that waits for a worker, and returns who that is.
     pub(super) fn waits(&self, unit: UnitId) -> oneshot::Receiver<Drawn> {
         let (sender, claimed) = oneshot::channel();
+        let mut slots = self.lock();
+        if let Some(why) = self.broken.get() {
+            let _ = sender.send(Drawn::Refused(why.to_string()));
+            return claimed;
+        }
         let stand = Stand::Waits(sender);
-        match self.lock().entry(unit) {
+        match slots.entry(unit) {
             Entry::Occupied(mut slot) => slot.get_mut().stand = stand,
             Entry::Vacant(place) => drop(place.insert(Slot { stand, sender: None })),
         }
@@ -242,12 +250,15 @@ impl Post {
             let Ok(beat) = Beat::decode(&request.payload) else { continue };
             let Beat { worker: _, slots, broken } = beat;
             let mut gone = Vec::new();
-            let breaks = |(unit, attempt, why): (UnitId, u32, Arc<str>)| {
-                self.holder(unit, attempt)
-                    .is_none_or(|sender| sender.try_send(FromFar::NoEnd(why)).is_ok())
+            let mut breaks = |(unit, attempt, why)| {
+                let Some(sender) = self.holder(unit, attempt) else {
+                    gone.push(unit);
+                    return true;
+                };
+                sender.try_send(FromFar::NoEnd { attempt: Some(attempt), why }).is_ok()
             };
-            if !broken.into_iter().all(breaks) {
-                // It says so again.
+            if !broken.into_iter().all(&mut breaks) {
+                // There is no room; without an answer the worker says so again.
                 continue;
             }
             for (unit, attempt, heard) in slots {
@@ -280,7 +291,8 @@ impl Post {
                 Ok(from) => from,
                 // A slot has one result: another attempt's would come too late.
                 Err(why) if said.is_result => {
-                    FromFar::NoEnd(format!("what it came to cannot be read: {why}").into())
+                    let why = format!("what it came to cannot be read: {why}").into();
+                    FromFar::NoEnd { attempt: None, why }
                 }
                 Err(why) => {
                     tracing::warn!("what agent {} says cannot be read: {why}", said.unit);
@@ -295,7 +307,12 @@ impl Post {
 
     /// Ends all slots: nothing arrives any more.
     async fn breaks(&self, why: &str) {
-        let slots: Vec<Slot> = self.lock().drain().map(|(_, slot)| slot).collect();
+        let slots: Vec<Slot> = {
+            let mut slots = self.lock();
+            // What is told of afterwards is refused at once.
+            let _ = self.broken.set(why.into());
+            slots.drain().map(|(_, slot)| slot).collect()
+        };
         self.over.notify_waiters();
         for Slot { stand, sender } in slots {
             if let Some(sender) = sender {

@@ -13,6 +13,10 @@ use super::signs::Signs;
 /// believed.
 const TRIES: u32 = 6;
 
+/// How often something is begun anew because the connection was lost meanwhile: what
+/// cuts it each time would do so for ever.
+const CUTS: u32 = 20;
+
 /// The pause after the first failure; each is three times as long as the one before.
 /// All of them are twelve seconds: a cluster that has lost a leader chooses another in
 /// nine at most.
@@ -33,31 +37,35 @@ impl Signs {
     ///
     /// # Errors
     ///
-    /// What is final, and what has failed [`TRIES`] times.
+    /// What is final, what has failed [`TRIES`] times, and what was cut off [`CUTS`]
+    /// times.
     pub(super) async fn tried<T, F: Future<Output = Result<T, Failed>>>(
         &self,
         doing: &'static str,
         mut once: impl FnMut() -> F,
     ) -> Result<T, EngineError> {
-        let (mut failed, mut pause) = (0, FIRST_PAUSE);
+        let (mut failed, mut cut, mut pause) = (0, 0, FIRST_PAUSE);
         loop {
             let since = self.standing().await;
             let mut reconnected = self.reconnected();
-            let cause = tokio::select! {
+            let (cause, is_cut) = tokio::select! {
                 tried = once() => match tried {
                     Ok(done) => return Ok(done),
                     Err(Failed::Final(error)) => return Err(error),
-                    Err(Failed::Passing(cause)) => cause,
+                    // A server that is away was not asked.
+                    Err(Failed::Passing(cause)) => (cause, self.connected_since() != Some(since)),
                 },
                 // Whom it was asked is gone, and what was on its way with it.
-                () = reconnected.next() => continue,
+                () = reconnected.next() => ("the connection was lost".to_owned(), true),
             };
-            if self.connected_since() != Some(since) {
-                // A server that is away was not asked.
-                continue;
+            if is_cut {
+                cut += 1;
+                if cut < CUTS {
+                    continue;
+                }
             }
             failed += 1;
-            if failed == TRIES {
+            if failed == TRIES || cut == CUTS {
                 return Err(EngineError::Failed { doing, cause });
             }
             tracing::debug!("{doing} failed and is tried again: {cause}");
@@ -121,7 +129,7 @@ mod tests {
         let tries = Cell::new(0);
         let once = || async {
             tries.set(tries.get() + 1);
-            if tries.get() > 100 {
+            if tries.get() == CUTS {
                 return Ok(());
             }
             signals.note(&Event::Disconnected);

@@ -38,7 +38,7 @@ const KEPT_CAP: usize = 8;
 const PASSING: &str = "new-";
 
 /// The file in a worker's directory that says whose it is, and that its worker locks.
-const LOCK: &str = "lock";
+const LOCK: &str = "tine-worker.lock";
 
 /// What a worker has of the workspaces that it was told of.
 #[derive(Debug)]
@@ -253,7 +253,8 @@ impl Grounds {
             return Ok(());
         }
         let remove = |at: &PathBuf| remove_directory(at).map_err(io_error(at));
-        beside(move || aside.iter().try_for_each(remove)).await
+        // One that cannot be removed keeps none of the others.
+        beside(move || aside.iter().map(remove).fold(Ok(()), Result::and)).await
     }
 
     /// Removes the repositories that were not used for the longest time, as long as

@@ -30,7 +30,7 @@ impl Bounds {
     pub fn narrow(&self, own: &mut Config) {
         let Self { sandbox: theirs, web } = self;
         let sandbox = &mut own.sandbox;
-        sandbox.mode = sandbox.mode.stricter(theirs.mode);
+        sandbox.mode = sandbox.mode.min(theirs.mode);
         sandbox.network &= theirs.network;
         sandbox.write.retain(|directory| theirs.write.contains(directory));
         own.web.allow_hosts = both(&own.web.allow_hosts, &web.allow_hosts);

@@ -20,8 +20,8 @@ pub(super) struct Gone {
 struct Known {
     /// The runs that were stopped, the last one at the end.
     over: VecDeque<Arc<str>>,
-    /// Since when nobody answers for a run.
-    silent: HashMap<Arc<str>, Instant>,
+    /// Since when nobody answers for a run, and when that was last so.
+    silent: HashMap<Arc<str>, (Instant, Instant)>,
 }
 
 impl Gone {
@@ -49,12 +49,14 @@ impl Gone {
     /// Takes note that nobody has answered for a run. Tells whether its tickets can go:
     /// a coordinator that comes back gives out anew what waits.
     pub(super) fn gives_up(&self, run: &Arc<str>) -> bool {
+        let (longest, now) = (self.lease * 2, Instant::now());
         let mut known = self.lock();
-        let since = *known.silent.entry(Arc::clone(run)).or_insert_with(Instant::now);
-        // What was silent so long ago has no tickets any more.
-        let (lease, longest) = (self.lease, self.lease * 100);
-        known.silent.retain(|_, since| since.elapsed() < longest);
-        since.elapsed() > lease * 2
+        // Its tickets come a lease after they were given back: where there were none for
+        // longer than that, nobody knows of a silence.
+        known.silent.retain(|_, (_, last)| last.elapsed() <= longest);
+        let (since, last) = known.silent.entry(Arc::clone(run)).or_insert((now, now));
+        *last = now;
+        since.elapsed() > longest
     }
 
     /// Tells whether a run is known to be over.
@@ -82,9 +84,19 @@ mod tests {
         gone.note_answer("run");
         tokio::time::advance(LEASE).await;
         assert!(!gone.gives_up(&run));
-        tokio::time::advance(LEASE * 2 + Duration::from_millis(1)).await;
+        tokio::time::advance(LEASE).await;
+        assert!(!gone.gives_up(&run));
+        tokio::time::advance(LEASE + Duration::from_millis(1)).await;
         assert!(gone.gives_up(&run));
         assert!(!gone.has("run"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_silences_far_apart_are_not_one() {
+        let (gone, run): (_, Arc<str>) = (Gone::new(LEASE), "run".into());
+        assert!(!gone.gives_up(&run));
+        tokio::time::advance(LEASE * 9).await;
+        assert!(!gone.gives_up(&run));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The slots that a worker holds: who hears what the coordinator says to them, and
 //! which of them are still wanted.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,11 +103,15 @@ impl Slots {
         self.hurry.notified().await;
     }
 
-    /// Holds a slot for as long as what comes back is kept.
-    pub(super) fn take(&self, name: Name, held: Held) -> Keeping<'_> {
+    /// Holds a slot for as long as what comes back is kept; `None` if it is held: its
+    /// ticket came again before it was granted.
+    pub(super) fn take(&self, name: Name, held: Held) -> Option<Keeping<'_>> {
         self.lived.note(&name.run);
-        self.lock().insert(name.clone(), held);
-        Keeping { slots: self, name }
+        match self.lock().entry(name.clone()) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(place) => place.insert(held),
+        };
+        Some(Keeping { slots: self, name })
     }
 
     /// Takes note of a slot whose result is stored.
@@ -291,7 +296,7 @@ mod tests {
             dropped: dropped.clone(),
         };
         let slots = Slots::new("worker".into(), Vec::new(), 1);
-        let _keeping = slots.take(Name { run, unit }, held);
+        let _keeping = slots.take(Name { run, unit }, held).unwrap();
         let since = Instant::now();
         // As much waits to go out as may.
         while unconstrained(engine.tell("nobody", "x".into())).now_or_never().is_some() {}

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::held::{Held, Name};
@@ -18,7 +19,7 @@ use crate::fleet::far::{Far, Heard, Rest, Ties, Touches};
 use crate::fleet::parcel;
 use crate::fleet::shipping::shipped;
 use crate::fleet::spelt;
-use crate::fleet::wire::{Beat, Claim, Claimed, FarEnd, Frame, Grant, ToSlot, Work};
+use crate::fleet::wire::{Beat, Beaten, Claim, Claimed, FarEnd, Frame, Grant, ToSlot, Work};
 use crate::guard::PolicyParts;
 use crate::line::{LINE_CAP, Line, Seat};
 use crate::prompt;
@@ -125,7 +126,7 @@ impl Shop {
             cancel: cancel.clone(),
             dropped: dropped.clone(),
         };
-        let keeping = self.slots.take(name.clone(), held);
+        let Some(keeping) = self.slots.take(name.clone(), held) else { return };
         let seat = Seat {
             unit: grant.unit,
             branch: grant.branch.clone(),
@@ -165,9 +166,21 @@ impl Shop {
         (self.say)(&format!("{} of {} cannot be heard: {why}", name.unit, name.run));
         let broken = vec![(name.unit, attempt, why)];
         let beat = Beat { worker: Arc::clone(&self.name), slots: Vec::new(), broken };
-        match self.engine.beat(&name.run, beat.encode().into()).await {
-            Ok(_) => self.drops(ticket).await,
-            Err(_) => ticket.give_back(SOON).await,
+        let beat = beat.encode();
+        let until = Instant::now() + self.engine.lease() * 2;
+        let beaten = loop {
+            if let Ok(answer) = self.engine.beat(&name.run, beat.clone().into()).await {
+                break Beaten::decode(&answer).ok();
+            }
+            if Instant::now() > until {
+                break None;
+            }
+            tokio::time::sleep(SOON).await;
+        };
+        match beaten {
+            Some(Beaten { gone }) if gone.is_empty() => self.drops(ticket).await,
+            // Whoever claims it next is told whether it is still wanted.
+            Some(_) | None => ticket.give_back(SOON).await,
         }
     }
 

@@ -22,15 +22,17 @@ use super::{SHORT, check_each_row_once, echo, map, table};
 use crate::support::fleet::Fleet;
 use crate::support::server::Server;
 use crate::support::tine::Place;
+use crate::support::wait::until;
 
 #[test]
 fn a_worker_that_is_deaf_to_stops_ends_and_says_why() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
     fleet.work(1, None);
-    Runtime::new().expect("a runtime").block_on(async {
-        let engine = engine(&fleet).await;
-        // It says that it is there once it hears what is over.
-        while engine.workers().await.unwrap().is_empty() {}
+    let runtime = Runtime::new().expect("a runtime");
+    let engine = runtime.block_on(engine(&fleet));
+    // It says that it is there once it hears what is over.
+    until("the worker is there", || !runtime.block_on(engine.workers()).unwrap().is_empty());
+    runtime.block_on(async {
         let client = async_nats::connect(fleet.nats.url()).await.unwrap();
         jetstream::new(client).delete_stream("KV_tine-control").await.unwrap();
     });

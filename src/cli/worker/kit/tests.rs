@@ -184,3 +184,22 @@ fn a_run_that_cannot_be_served_is_refused_in_a_sentence() {
         "the run's money is limited, and `ollama:m` has no price here",
     );
 }
+
+#[test]
+fn a_slot_is_kept_in_what_the_run_asks_for_and_what_the_machine_does() {
+    let place = Place::new();
+    let own = "model = \"offline\"\n[sandbox]\nmode = \"off\"\nnetwork = true\n";
+    place.write("home/.config/tine/config.toml", own);
+    let footing = place.footing(&RunFlags::default(), &WorkerFlags::default());
+    let kept = |mode, network| {
+        let sandbox = crate::config::Sandbox { mode, network, write: Vec::new() };
+        let bounds = Bounds { sandbox, ..Bounds::default() };
+        let packet = Packet { bounds, ..packet() };
+        let kit = footing.kit(&packet, &place.path("copy/sub"), one()).unwrap();
+        let head = kit.fanout.workspace.sandbox.head();
+        (head.mode, head.network)
+    };
+    assert_eq!(kept(Insistence::Required, false), (Insistence::Required, false));
+    assert_eq!(kept(Insistence::Best, true), (Insistence::Best, true));
+    assert_eq!(kept(Insistence::Off, true), (Insistence::Off, true));
+}
