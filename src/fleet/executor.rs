@@ -276,7 +276,7 @@ impl Lent {
     async fn run(self, (claimant, given): (Claimant, Given)) -> Option<Arc<UnitEnd>> {
         let _stopping = AbortOnDropHandle::new(tokio::spawn(self.stopped()));
         let arriving = self.place.shared.post.opens(self.far.seat.unit);
-        let (outcome, changes, left) = self.lived((claimant, given), arriving).await;
+        let (outcome, changes, left) = Box::pin(self.lived((claimant, given), arriving)).await;
         self.far.over(outcome, changes, left).await
     }
 
@@ -366,7 +366,7 @@ impl Lent {
         let Some(given) = number.checked_sub(1).and_then(|index| given.get(index)) else {
             return failed("a worker has brought what nobody gave it");
         };
-        let changes = Box::pin(load.changes(&post.engine, given, end.changes));
+        let changes = load.changes(&post.engine, given, end.changes);
         // The server may be away.
         match self.far.seat.cancel.run_until_cancelled(changes).await {
             Some(Ok(changes)) => (end.outcome, changes, end.left),
