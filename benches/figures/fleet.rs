@@ -66,7 +66,9 @@ pub(crate) fn fleet() -> Vec<Figure> {
         Figure::new("1,000 slots of 5 ms, 2 workers x 8", some, 2_000.0, Unit::Millis),
         Figure::new("what a slot costs more than in the local pool of 16", slot, 2.0, Unit::Millis),
         Figure::new(growth, many / some, 13.0, Unit::Times),
-        Figure::new(wider, wide / many, 1.0, Unit::Times),
+        // Two workers keep two cores busy, so more of them can only cost nothing; a fifth
+        // is what one run differs from the next.
+        Figure::new(wider, wide / many, 1.2, Unit::Times),
         Figure::new("10,000 slots in the local pool of 16", many_here, 8_000.0, Unit::Millis),
         Figure::new("kill -9 of one of 2 workers, its 8 begun again", again, most, Unit::Millis),
         Figure::none_of("... faults: 8 lost once each, every row completed", kept),
