@@ -30,7 +30,7 @@ pub use error::{ClaimError, EngineError};
 pub use follow::{Frame, Heard, Stop, Stops};
 pub use offers::{OFFERS_UNACKED, Offers, Refused};
 pub use publish::{Said, Won};
-pub use settings::{Login, Settings, Tls};
+pub use settings::{Settings, Tls};
 pub use signs::Reconnected;
 pub use talk::{Asked, Request, Told};
 pub use tickets::{Ticket, Tickets};

@@ -11,7 +11,7 @@ use crate::cli::say;
 use crate::cli::start::repository_root;
 use crate::config::Meeting;
 use crate::fanout::{Limits, SlotExecutor};
-use crate::fleet::engine::{Engine, EngineError, Login, Settings, Tls};
+use crate::fleet::engine::{Engine, EngineError, Settings, Tls};
 use crate::fleet::packet::{Bounds, Packet};
 use crate::fleet::{Fleet, Load};
 use crate::git::worktree::remove_directory;
@@ -79,7 +79,7 @@ fn settings(meeting: &Meeting) -> Settings {
     Settings {
         servers: servers.iter().map(|it| it.with_secrets().to_owned()).collect(),
         prefix: prefix.clone(),
-        login: credentials.clone().map_or(Login::Url, Login::Credentials),
+        credentials: credentials.clone(),
         tls: has_tls.then(|| Tls { ca: ca.clone(), certificate, key }),
         lease: *lease,
         replicas: replicas.map(|count| usize::from(count.get())),

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{ConnectError, ConnectErrorKind, ConnectOptions, ServerAddr};
-use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
 
 use super::names::{Names, unescape};
-use super::settings::{Login, Settings, Tls};
+use super::settings::{Settings, Tls};
 use super::signs::signs;
 use super::{Engine, EngineError};
 
@@ -111,15 +110,11 @@ async fn options(
         .ping_interval(settings.lease / 4)
         .connection_timeout(CONNECT_LIMIT)
         .reconnect_delay_callback(pause);
-    options = match &settings.login {
-        Login::Url => as_url_says(options, servers),
-        Login::Credentials(path) => {
+    options = match &settings.credentials {
+        None => as_url_says(options, servers),
+        Some(path) => {
             options.credentials_file(path).await.map_err(|error| unusable(path, error))?
         }
-        Login::User { name, password } => {
-            options.user_and_password(name.clone(), password.expose_secret().to_owned())
-        }
-        Login::Token(token) => options.token(token.expose_secret().to_owned()),
     };
     let Some(tls) = &settings.tls else { return Ok(options) };
     // Another part of the program may have been first; every provider is ring.

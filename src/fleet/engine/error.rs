@@ -268,11 +268,12 @@ impl Denied {
 }
 
 /// Codes of NATS for what has no room.
-const FULL: [jetstream::ErrorCode; 4] = [
+const FULL: [jetstream::ErrorCode; 5] = [
     jetstream::ErrorCode::ACCOUNT_RESOURCES_EXCEEDED,
     jetstream::ErrorCode::INSUFFICIENT_RESOURCES,
     jetstream::ErrorCode::MEMORY_RESOURCES_EXCEEDED,
     jetstream::ErrorCode::STORAGE_RESOURCES_EXCEEDED,
+    jetstream::ErrorCode::STREAM_STORE_FAILED,
 ];
 
 /// Codes of NATS for a server or an account without storage.
@@ -288,14 +289,12 @@ pub(super) fn is_passing(error: &jetstream::Error) -> bool {
 
 /// Tells whether a server has refused something because it has no room.
 pub(super) fn is_full(error: &jetstream::Error) -> bool {
-    let code = error.error_code();
-    FULL.contains(&code) || code == jetstream::ErrorCode::STREAM_STORE_FAILED
+    FULL.contains(&error.error_code())
 }
 
 /// Tells the same of what a client makes of it, which keeps the words alone.
 pub(super) fn says_full(said: &str) -> bool {
-    let codes = FULL.iter().chain([&jetstream::ErrorCode::STREAM_STORE_FAILED]);
-    codes.into_iter().any(|code| said.contains(&format!("error code {})", code.0)))
+    FULL.iter().any(|code| said.contains(&format!("error code {})", code.0)))
 }
 
 /// Says what a server said.

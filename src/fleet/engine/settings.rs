@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::SecretString;
-
 /// Which servers, and how the pool is laid out on them.
 ///
 /// Everything that takes part in a pool must have the same `prefix`, `lease` and
@@ -15,8 +13,9 @@ pub struct Settings {
     pub servers: Vec<String>,
     /// The first word of every subject and name: letters, digits, `-` and `_`.
     pub prefix: String,
-    /// Who this is.
-    pub login: Login,
+    /// A file with a token and its key (`.creds`); `None` for what the URL says,
+    /// `nats://user:password@host`, or nobody.
+    pub credentials: Option<PathBuf>,
     /// Set when the connection must be encrypted, whatever the URL says.
     pub tls: Option<Tls>,
     /// How long a ticket's holder may be silent; from one second.
@@ -24,25 +23,6 @@ pub struct Settings {
     /// Copies of everything that is stored. `None` is three where the cluster has
     /// three servers and one elsewhere, or as many as there are already.
     pub replicas: Option<usize>,
-}
-
-/// Who somebody is to the servers.
-#[derive(Clone, Debug, Default)]
-pub enum Login {
-    /// What the URL says, `nats://user:password@host`, or nobody.
-    #[default]
-    Url,
-    /// A file with a token and its key (`.creds`).
-    Credentials(PathBuf),
-    /// A user with a password.
-    User {
-        /// The user's name.
-        name: String,
-        /// The user's password.
-        password: SecretString,
-    },
-    /// A token.
-    Token(SecretString),
 }
 
 /// Whom to trust, and what to show.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use tempfile::TempDir;
-use tine::fleet::engine::{Engine, Job, Login, Settings};
+use tine::fleet::engine::{Engine, Job, Settings};
 use tokio::runtime::Runtime;
 
 use super::tine::HANG_LIMIT;
@@ -23,7 +23,7 @@ pub(crate) fn settings(url: String, lease: Duration) -> Settings {
     Settings {
         servers: vec![url],
         prefix: "tine".to_owned(),
-        login: Login::Url,
+        credentials: None,
         tls: None,
         lease,
         replicas: None,
