@@ -327,6 +327,24 @@ async fn what_never_comes_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_without_an_end_is_over_if_it_is_this_one() {
+    let no_end = |attempt| FromFar::NoEnd { attempt, why: "no room".into() };
+    for attempt in [Some(1), None] {
+        let tied = tied();
+        let begun = Instant::now();
+        // That of another attempt says nothing of this one.
+        for from in [no_end(Some(2)), no_end(attempt)] {
+            tied.arriving.send(from).await.unwrap();
+        }
+        let Ended::Broken(why) = tied.near.await.unwrap() else { panic!("it is over") };
+        assert_eq!((&*why, begun.elapsed()), ("no room", Duration::ZERO));
+    }
+    let tied = tied();
+    tied.arriving.send(no_end(Some(2))).await.unwrap();
+    assert!(matches!(tied.near.await.unwrap(), Ended::Lost(None)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slot_that_is_to_stop_is_not_waited_for_without_an_end() {
     let tied = tied();
     tied.near_cancel.cancel();

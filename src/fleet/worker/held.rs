@@ -278,25 +278,52 @@ mod tests {
         assert_eq!(silent(), [Arc::clone(&run)]);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn slots_are_dropped_after_two_leases_though_nothing_goes_out() {
+    /// An engine that reaches nobody, and who is there instead.
+    async fn unanswered() -> (Engine, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let engine = Engine::unanswered(&address, LEASE).await;
-        let (run, unit): (Arc<str>, _) = ("run".into(), UnitId(1));
-        let job = Job { run: Arc::clone(&run), unit: unit.0, label: None };
-        let (to, _told) = mpsc::channel(1);
+        (Engine::unanswered(&address, LEASE).await, listener)
+    }
+
+    fn name() -> Name {
+        Name { run: "run".into(), unit: UnitId(1) }
+    }
+
+    /// A slot that is held, and what fires when it is dropped.
+    fn held(engine: &Engine) -> (Held, CancellationToken) {
+        let Name { run, unit } = name();
         let dropped = CancellationToken::new();
         let held = Held {
             attempt: 1,
-            ticket: Arc::new(Ticket::of(&engine, job)),
-            to,
+            ticket: Arc::new(Ticket::of(engine, Job { run, unit: unit.0, label: None })),
+            to: mpsc::channel(1).0,
             heard: Arc::new(Heard::new(Arc::default())),
             cancel: CancellationToken::new(),
             dropped: dropped.clone(),
         };
+        (held, dropped)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slot_that_is_granted_twice_is_held_once() {
+        let (engine, _listener) = unanswered().await;
         let slots = Slots::new("worker".into(), Vec::new(), 1);
-        let _keeping = slots.take(Name { run, unit }, held).unwrap();
+        let ((first, dropped), (second, _)) = (held(&engine), held(&engine));
+        let keeping = slots.take(name(), first);
+        assert!(slots.take(name(), second).is_none());
+        // It is the first one still.
+        slots.drop_one(&name());
+        assert!(dropped.is_cancelled());
+        drop(keeping);
+        assert!(!slots.has(&name()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slots_are_dropped_after_two_leases_though_nothing_goes_out() {
+        let (engine, _listener) = unanswered().await;
+        let (held, dropped) = held(&engine);
+        let slots = Slots::new("worker".into(), Vec::new(), 1);
+        let _keeping = slots.take(name(), held).unwrap();
         let since = Instant::now();
         // As much waits to go out as may.
         while unconstrained(engine.tell("nobody", "x".into())).now_or_never().is_some() {}

@@ -1,20 +1,37 @@
 //! Slots of which nobody can hear what they do, or what they came to: they end, once and
 //! with the reason.
 
+use futures_util::StreamExt as _;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tine::fleet::engine::Won;
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
 use super::late::takes_one;
 use super::refused::engine;
 use super::{LONG, SESSION, SHORT, logged, map, row, table};
 use crate::support::fleet::Fleet;
 use crate::support::nats::NatsServer;
-use crate::support::server::Reaction;
+use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::serve;
-use crate::support::tine::{Finished, Place};
+use crate::support::tine::{Finished, HANG_LIMIT, Place};
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
+
+/// A server without room for what [`wordy`] says.
+fn small(lease_s: u32) -> Option<Fleet> {
+    let conf = "jetstream { store_dir: STORE, max_file_store: 300KB }";
+    NatsServer::start_with(conf).map(|server| Fleet::at(server, lease_s))
+}
+
+/// A model that says more than a small server has room for, once the gate is open.
+fn wordy(gate: Gate) -> Server {
+    // Streams are compressed, so it repeats nothing.
+    let words = (0..100_000_u32).map(|it| format!("{:08x}", it.wrapping_mul(2_654_435_761)));
+    let long = words.collect::<String>();
+    serve(move |talk| Reaction::text_reply(&format!("{} {long}", row(talk))).behind(&gate))
+}
 
 /// Returns why the only row failed. It was given to a worker once.
 fn failed(place: &Place, finished: Finished) -> String {
@@ -41,17 +58,51 @@ fn a_result_that_cannot_be_read_fails_its_slot_and_says_so() {
 
 #[test]
 fn what_finds_no_room_on_the_server_fails_and_is_not_asked_for_again() {
-    let conf = "jetstream { store_dir: STORE, max_file_store: 300KB }";
-    let Some(server) = NatsServer::start_with(conf) else { return };
-    let mut fleet = Fleet::at(server, LONG);
-    // Streams are compressed, so it repeats nothing.
-    let words = (0..100_000_u32).map(|it| format!("{:08x}", it.wrapping_mul(2_654_435_761)));
-    let long = words.collect::<String>();
-    let model = serve(move |talk| Reaction::text_reply(&format!("{} {long}", row(talk))));
+    let Some(mut fleet) = small(LONG) else { return };
+    let gate = Gate::closed();
+    gate.open();
+    let model = wordy(gate);
     let place = table(1);
     fleet.work(1, Some(&model));
     let why = failed(&place, map(&fleet, &place, &model, &KEPT).run());
     assert!(why.contains("cannot be sent: the NATS server has no room left"), "{why}");
     assert!(why.contains("free storage on the server"), "{why}");
+    assert_eq!(model.finish().len(), 1);
+}
+
+#[test]
+fn a_coordinator_that_sleeps_is_told_again_of_what_finds_no_room() {
+    // Longer than its coordinator sleeps here: that is for as long as one request waits.
+    let Some(mut fleet) = small(2 * SHORT) else { return };
+    let gate = Gate::closed();
+    let (place, model) = (table(1), wordy(gate.clone()));
+    fleet.work(1, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(1);
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
+        let mut beats = client.subscribe("tine.beat.>").await.expect("it can be heard");
+        client.flush().await.expect("the server is there");
+        running.signal(Signal::SIGSTOP);
+        gate.open();
+        for _ in 0..2 {
+            timeout(HANG_LIMIT, async {
+                while !beats
+                    .next()
+                    .await
+                    .expect("it is open")
+                    .payload
+                    .windows(12)
+                    .any(|it| it == b"no room left")
+                {}
+            })
+            .await
+            .expect("it is said twice");
+        }
+        running.signal(Signal::SIGCONT);
+    });
+    let why = failed(&place, running.wait());
+    assert!(why.contains("cannot be sent: the NATS server has no room left"), "{why}");
     assert_eq!(model.finish().len(), 1);
 }
