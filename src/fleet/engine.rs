@@ -14,6 +14,7 @@ mod follow;
 mod layout;
 mod names;
 mod offers;
+mod pieces;
 mod publish;
 mod settings;
 mod signs;

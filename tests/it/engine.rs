@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use bytes::Bytes;
-use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use tine::fleet::engine::{
     ClaimError, Engine, EngineError, Frame, Hash, Job, Said, Settings, Stop, Ticket, Tickets, Won,
 };
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::support::nats::{self, NatsServer, offer};
+use super::support::tine::HANG_LIMIT;
 
 const RUN: &str = "0192f0c1-4a5b-7c6d-8e9f-001122334455";
 
@@ -481,6 +483,41 @@ async fn a_blob_comes_back_as_it_was_and_no_other_under_its_name() {
     let error = engine.get_blob(hash).await.unwrap_err().to_string();
     let expected = format!("blob {hash} is not what its name says");
     assert_eq!(error.lines().next(), Some(expected.as_str()));
+}
+
+/// Waits until nothing of any blob is on the server.
+async fn no_blob_is_left(server: &NatsServer) {
+    let mut stream = raw(server).await.get_stream("OBJ_tine-blobs").await.unwrap();
+    while stream.info().await.unwrap().state.messages > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_blob_that_finds_no_room_leaves_none_of_its_pieces() {
+    let more = "jetstream { store_dir: STORE, max_file_store: 1MB }";
+    let Some(server) = NatsServer::start_with(more) else { return };
+    let engine = engine(&server).await;
+    let error = engine.put_blob(&[7; 3_000_000]).await.unwrap_err();
+    assert!(matches!(error, EngineError::StorageFull { cause: _ }), "{error:?}");
+    timeout(HANG_LIMIT, no_blob_is_left(&server)).await.expect("its pieces go");
+    engine.put_blob(&[7; 600_000]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_blob_that_nobody_waits_for_leaves_none_of_its_pieces() {
+    let Some(server) = NatsServer::start() else { return };
+    let engine = engine(&server).await;
+    let other = async_nats::connect(server.url()).await.unwrap();
+    let mut pieces = other.subscribe("$O.tine-blobs.C.>").await.unwrap();
+    other.flush().await.unwrap();
+    let bytes = vec![7; 30_000_000];
+    tokio::select! {
+        stored = engine.put_blob(&bytes) => panic!("it is done first: {stored:?}"),
+        // Some are there by then.
+        _ = async { for _ in 0..3 { pieces.next().await.unwrap(); } } => {}
+    }
+    timeout(HANG_LIMIT, no_blob_is_left(&server)).await.expect("its pieces go");
 }
 
 #[tokio::test]

@@ -5,23 +5,16 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use async_nats::jetstream::object_store::{
-    GetErrorKind, ObjectInfo, ObjectMetadata, ObjectStore, PutError,
-};
+use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectStore};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::error::says_full;
 use super::tries::Failed;
 use super::{Engine, EngineError};
 
 /// The largest blob, in bytes: the history of a large repository, and still what a
 /// worker holds in memory.
 pub const BLOB_CAP: usize = 512 * 1024 * 1024;
-
-/// The size of the pieces that a blob is stored in; what NATS takes by default is
-/// eight times that.
-const PIECE: usize = 128 * 1024;
 
 /// Longest wait for the next piece.
 const PIECE_LIMIT: Duration = Duration::from_secs(10);
@@ -75,19 +68,16 @@ impl Engine {
         let name = hash.to_string();
         let store = self.blobs().await?;
         let put = || async {
-            match store.info(&name).await {
-                Ok(info) if is_whole(&info, bytes.len()) => return Ok(hash),
-                // It is written again.
-                Ok(_) | Err(_) => {}
+            let before = store.info(&name).await.ok();
+            if before.as_ref().is_some_and(|info| is_whole(info, bytes.len())) {
+                return Ok(hash);
             }
-            let meta = ObjectMetadata {
-                name: name.clone(),
-                chunk_size: Some(PIECE.min(self.message_cap() / 2)),
-                ..ObjectMetadata::default()
-            };
-            let mut rest = bytes;
-            let put = store.put(meta, &mut rest).await;
-            put.map(|_| hash).map_err(|error| unstored(&error))
+            self.write_blob(&name, bytes).await?;
+            if let Some(before) = before {
+                // They are old; without this they go by themselves soon.
+                let _ = self.purge_pieces(&before.nuid).await;
+            }
+            Ok(hash)
         };
         self.signs.tried("storing a blob", put).await
     }
@@ -123,15 +113,6 @@ impl Engine {
             store.map_err(|error| Failed::Passing(error.to_string()))
         };
         self.signs.tried("opening the blobs", open).await
-    }
-}
-
-/// Says whether a blob can be stored at another try.
-fn unstored(error: &PutError) -> Failed {
-    let cause = error.to_string();
-    match says_full(&cause) {
-        true => Failed::Final(EngineError::StorageFull { cause }),
-        false => Failed::Passing(cause),
     }
 }
 

@@ -292,11 +292,6 @@ pub(super) fn is_full(error: &jetstream::Error) -> bool {
     FULL.contains(&error.error_code())
 }
 
-/// Tells the same of what a client makes of it, which keeps the words alone.
-pub(super) fn says_full(said: &str) -> bool {
-    FULL.iter().any(|code| said.contains(&format!("error code {})", code.0)))
-}
-
 /// Says what a server said.
 pub(super) fn said(error: &jetstream::Error, doing: &'static str) -> EngineError {
     let (code, cause) = (error.error_code(), error.to_string());
