@@ -59,6 +59,8 @@ pub(super) enum Origin {
     Nothing {
         /// Those that are empty.
         free: Mutex<Vec<PathBuf>>,
+        /// Those that may not be: their slots came to no end.
+        spent: Mutex<Vec<PathBuf>>,
     },
     /// A state of a repository.
     State { repository: Arc<Repository>, snapshot: Snapshot },
@@ -106,7 +108,7 @@ impl Finished {
 
 impl Ground {
     pub(super) fn nothing(yard: Arc<Yard>) -> Self {
-        Self { yard, origin: Origin::Nothing { free: Mutex::default() } }
+        Self { yard, origin: Origin::Nothing { free: Mutex::default(), spent: Mutex::default() } }
     }
 
     pub(super) fn of(yard: Arc<Yard>, repository: Arc<Repository>, names: &StateNames) -> Self {
@@ -137,7 +139,7 @@ impl Ground {
     fn lend(self: &Arc<Self>, plot: Plot) -> Lane {
         let root = match (&plot, &self.origin) {
             (Plot::Directory(path), _) => path.clone(),
-            (Plot::Linked(linked), Origin::Nothing { free: _ }) => linked.tree.clone(),
+            (Plot::Linked(linked), Origin::Nothing { .. }) => linked.tree.clone(),
             (Plot::Linked(linked), Origin::State { repository: _, snapshot }) => {
                 // Without a slash at its end where nothing is below.
                 linked.tree.components().chain(snapshot.below.components()).collect()
@@ -148,7 +150,7 @@ impl Ground {
 
     fn untouched(&self) -> Option<Plot> {
         match &self.origin {
-            Origin::Nothing { free } => locked(free).pop().map(Plot::Directory),
+            Origin::Nothing { free, spent: _ } => locked(free).pop().map(Plot::Directory),
             Origin::State { repository, snapshot } => {
                 let mut free = locked(&repository.free);
                 let name = worktree::tree_name(&snapshot.top);
@@ -161,12 +163,23 @@ impl Ground {
         }
     }
 
+    /// Removes empty directories that are not, since their slots came to no end.
+    pub(super) fn clear(&self) {
+        if let Origin::Nothing { free: _, spent } = &self.origin {
+            for path in std::mem::take(&mut *locked(spent)) {
+                // A new one comes in its place, so what is left of it is in nobody's way.
+                let _ = remove_directory(&path);
+            }
+        }
+    }
+
     /// Returns an error, and whether it is that of a full disk.
     fn failed(&self, error: impl Into<GroundError>) -> GroundError {
         self.yard.disk.explained(error.into())
     }
 
     fn make(&self) -> Result<Plot, GroundError> {
+        self.clear();
         let number = self.yard.made.fetch_add(1, Ordering::Relaxed) + 1;
         let place = self.yard.lanes.join(number.to_string());
         let made = make_place(&place).map_err(io_error(&place));
@@ -231,7 +244,9 @@ impl Lane {
 
     fn give_back(&mut self) {
         match (self.plot.take(), &self.ground.origin) {
-            (Some(Plot::Directory(path)), Origin::Nothing { free }) => locked(free).push(path),
+            (Some(Plot::Directory(path)), Origin::Nothing { free, spent: _ }) => {
+                locked(free).push(path);
+            }
             (Some(Plot::Linked(linked)), Origin::State { repository, snapshot }) => {
                 locked(&repository.free).push((linked, snapshot.below.clone()));
             }
@@ -255,9 +270,7 @@ impl Lane {
                 let _ = remove_directory(&path);
                 Ok(if is_empty { Finished::Unchanged } else { Finished::Dropped })
             }
-            (Some(Plot::Linked(_)), Origin::Nothing { free: _ }) | (None, _) => {
-                Ok(Finished::Unchanged)
-            }
+            (Some(Plot::Linked(_)), Origin::Nothing { .. }) | (None, _) => Ok(Finished::Unchanged),
         }
     }
 
@@ -298,7 +311,9 @@ impl Drop for Lane {
                 // Removing it would block whoever drops this.
                 locked(&repository.spent).push(linked);
             }
-            // An empty directory costs nothing until the worker starts anew.
+            (Some(Plot::Directory(path)), Origin::Nothing { free: _, spent }) => {
+                locked(spent).push(path);
+            }
             (Some(Plot::Directory(_) | Plot::Linked(_)) | None, _) => {}
         }
     }

@@ -166,7 +166,10 @@ impl Grounds {
         }
         let repository = repository.expect("the names were checked, so there is a file");
         let ground = Arc::new(Ground::of(Arc::clone(&self.yard), repository, names));
-        self.trim(KEPT_CAP).await?;
+        if let Err(error) = self.trim(KEPT_CAP).await {
+            // That is no fault of this one.
+            tracing::warn!("a repository cannot be removed: {}", crate::fleet::spelt(&error));
+        }
         Ok(ground)
     }
 
@@ -234,6 +237,8 @@ impl Grounds {
     ///
     /// Something cannot be removed.
     pub async fn shed(&self) -> Result<(), GroundError> {
+        let nothing = Arc::clone(&self.nothing);
+        beside(move || nothing.clear()).await;
         let left = self.clear_runs(Duration::ZERO).await;
         self.trim(0).await.and(left)
     }
@@ -311,7 +316,13 @@ fn make(repository: &Repository, new: &Path, file: &Path) -> Result<(), GroundEr
     let Repository { program, path, base, history, .. } = repository;
     let history = history.as_ref().map(|history| (&*history.path, &*history.base));
     bundle::unbundle(program, new, (file, base), history)?;
-    fs::rename(new, path).map_err(io_error(path))
+    match fs::rename(new, path) {
+        // One whose slot went away meanwhile was made to its end, too.
+        Err(_) if bundle::holds(program, path, base) => {
+            remove_directory(new).map_err(io_error(new))
+        }
+        renamed => renamed.map_err(io_error(path)),
+    }
 }
 
 /// Removes what is no whole repository, and what is known in the others of worktrees

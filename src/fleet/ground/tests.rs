@@ -319,6 +319,40 @@ async fn many_who_open_the_same_state_have_it_made_once() {
 }
 
 #[tokio::test]
+async fn a_state_that_was_made_meanwhile_for_a_slot_that_went_away_is_no_error() {
+    let (other, fleet, repo) = (Fleet::new(), Fleet::new(), busy());
+    let packed = fleet.pack(&repo.root()).await;
+    let _made = other.open(&packed).await.unwrap();
+    let place = fleet.worker("repositories");
+    let fetch = |hash| {
+        let there = other.worker("repositories");
+        let copied = Command::new("cp").arg("-rT").args([there, place.clone()]).status();
+        assert!(copied.unwrap().success());
+        let file = state(&packed).files.iter().find(|file| file.hash == hash).unwrap();
+        let file = file.path.clone();
+        async move { Ok::<_, Infallible>(file) }
+    };
+    let ground = fleet.grounds.open(&packed.names(), fetch).await.unwrap();
+    let lane = ground.lane().await.unwrap();
+    assert_eq!(fs::read_to_string(lane.root().join("staged")).unwrap(), "staged 2\n");
+    assert_eq!(fs::read_dir(place).unwrap().count(), 2);
+}
+
+#[tokio::test]
+async fn an_empty_directory_whose_slot_came_to_no_end_goes_with_the_next_one() {
+    let (fleet, place) = (Fleet::new(), tempfile::tempdir().unwrap());
+    let packed = fleet.pack(place.path()).await;
+    let ground = fleet.open(&packed).await.unwrap();
+    let lane = ground.lane().await.unwrap();
+    let first = lane.root().to_owned();
+    fs::write(first.join("left"), "x").unwrap();
+    drop(lane);
+    let lane = ground.lane().await.unwrap();
+    assert!(!first.exists());
+    assert_eq!(files(lane.root()), named(&[]));
+}
+
+#[tokio::test]
 async fn what_a_killed_worker_left_half_made_is_made_again() {
     let (fleet, repo) = (Fleet::new(), Repo::with_commit());
     let packed = fleet.pack(&repo.root()).await;
