@@ -68,7 +68,7 @@ pub(super) struct Slots {
     // A mutex, because slots come and go on tasks of their own.
     held: Mutex<HashMap<Name, Held>>,
     /// What has ended here last: as much as could be held at once.
-    ended: Mutex<VecDeque<Name>>,
+    ended: Mutex<VecDeque<(Name, Instant)>>,
     lived: Lived,
     hurry: Arc<Notify>,
     is_draining: AtomicBool,
@@ -117,16 +117,18 @@ impl Slots {
     /// Takes note of a slot whose result is stored.
     pub(super) fn note_end(&self, name: Name) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.push_back(name);
+        ended.push_back((name, Instant::now()));
         if ended.len() > self.most {
             ended.pop_front();
         }
     }
 
-    /// Returns the slots of a run that have ended here last.
-    pub(super) fn ended(&self, run: &str) -> Vec<UnitId> {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.iter().filter(|name| *name.run == *run).map(|name| name.unit).collect()
+    /// Returns the slots of a run that have ended here last. One whose end nobody has
+    /// heard of for `limit` is not waited for: a server may have lost it.
+    pub(super) fn ended(&self, run: &str, limit: Duration) -> Vec<UnitId> {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.retain(|(_, since)| since.elapsed() < limit);
+        ended.iter().filter(|(name, _)| *name.run == *run).map(|(name, _)| name.unit).collect()
     }
 
     /// Returns what this worker is, for whoever looks at all of them.
@@ -202,6 +204,8 @@ impl Slots {
 
     /// Asks a coordinator whether it still wants its slots.
     async fn asks(&self, engine: &Engine, run: Arc<str>, slots: Vec<(UnitId, u32, u64)>) {
+        let attempts: HashMap<_, _> =
+            slots.iter().map(|&(unit, attempt, _)| (unit, attempt)).collect();
         let beat = Beat { worker: Arc::clone(&self.worker), slots, broken: Vec::new() };
         let answer = engine.beat(&run, beat.encode().into()).await.ok();
         let Some(Beaten { gone }) = answer.and_then(|answer| Beaten::decode(&answer).ok()) else {
@@ -209,9 +213,16 @@ impl Slots {
         };
         self.lived.note(&run);
         for unit in gone {
-            if let Some(held) = self.lock().get(&Name { run: Arc::clone(&run), unit }) {
-                held.drop_it();
+            if let Some(&attempt) = attempts.get(&unit) {
+                self.drop_attempt(&Name { run: Arc::clone(&run), unit }, attempt);
             }
+        }
+    }
+
+    /// Drops a slot that is held for this attempt: it may have been granted anew.
+    fn drop_attempt(&self, name: &Name, attempt: u32) {
+        if let Some(held) = self.lock().get(name).filter(|held| held.attempt == attempt) {
+            held.drop_it();
         }
     }
 
@@ -316,6 +327,31 @@ mod tests {
         assert!(dropped.is_cancelled());
         drop(keeping);
         assert!(!slots.has(&name()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_said_of_an_attempt_that_is_gone_drops_no_later_one() {
+        let (engine, _listener) = unanswered().await;
+        let slots = Slots::new("worker".into(), Vec::new(), 1);
+        let (held, dropped) = held(&engine);
+        let attempt = held.attempt;
+        let _keeping = slots.take(name(), held);
+        slots.drop_attempt(&name(), attempt - 1);
+        assert!(!dropped.is_cancelled());
+        slots.drop_attempt(&name(), attempt);
+        assert!(dropped.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_that_nobody_hears_of_is_not_waited_for_for_ever() {
+        let slots = Slots::new("worker".into(), Vec::new(), 2);
+        let ended = || slots.ended("run", LEASE * 2);
+        slots.note_end(name());
+        advance(LEASE).await;
+        slots.note_end(Name { unit: UnitId(2), ..name() });
+        assert_eq!(ended(), [UnitId(1), UnitId(2)]);
+        advance(LEASE).await;
+        assert_eq!(ended(), [UnitId(2)]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -105,7 +105,7 @@ impl Shop {
 
     async fn claim(&self, name: &Name) -> Result<Claimed, ClaimError> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let ended = self.slots.ended(&name.run);
+        let ended = self.slots.ended(&name.run, self.engine.lease() * 2);
         let claim = Claim { version, worker: Arc::clone(&self.name), unit: name.unit, ended };
         let answer = self.engine.claim(&name.run, claim.encode().into()).await?;
         let answer = parcel::opened(&self.engine, answer).await;
@@ -127,6 +127,10 @@ impl Shop {
             dropped: dropped.clone(),
         };
         let Some(keeping) = self.slots.take(name.clone(), held) else { return };
+        if self.gone.has(&name.run) {
+            // That was said before there was anything to stop here.
+            self.slots.drop_one(&name);
+        }
         let seat = Seat {
             unit: grant.unit,
             branch: grant.branch.clone(),
