@@ -27,7 +27,7 @@ use super::resume;
 use super::runner;
 use super::start::Start;
 use super::target;
-use crate::config::Environment;
+use crate::config::{CONCURRENT_CAP, Environment};
 use crate::event::EventKind;
 use crate::flow::{
     AgentStep, Compute, Expression, Fault, Finished, Flow, Given, InputValues, OnError, Sees, Step,
@@ -68,6 +68,9 @@ pub(super) fn run(
     let work = Work::read(&mut flags, &map)?;
     if let Some(most) = map.max_concurrent {
         flags.config.push(format!("agents.max_concurrent={most}"));
+        // What of it cannot be is warned of there.
+        let most = usize::try_from(most).unwrap_or(0).clamp(1, CONCURRENT_CAP);
+        flags.config.push(format!("executor.nats.max_concurrent={most}"));
     }
     let total = work.total();
     let (tell, told) = watch::channel(Told::default());

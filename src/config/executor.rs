@@ -2,7 +2,7 @@
 //! them over NATS.
 
 use std::fmt;
-use std::num::NonZeroU8;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -72,6 +72,9 @@ pub struct Nats {
     /// How many servers keep what runs and workers tell each other; `None` for as
     /// many as fit how many there are.
     pub replicas: Option<NonZeroU8>,
+    /// How many agents of a run are with workers at once; `None` for as many as
+    /// these take.
+    pub max_concurrent: Option<NonZeroUsize>,
 }
 
 impl Nats {
@@ -115,6 +118,7 @@ impl Default for Nats {
             // what an agent takes that has to begin again.
             lease: Duration::from_secs(10),
             replicas: None,
+            max_concurrent: None,
         }
     }
 }

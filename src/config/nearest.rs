@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 66] = [
+pub(super) const KEYS: [&str; 67] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -40,6 +40,7 @@ pub(super) const KEYS: [&str; 66] = [
     "executor.nats.key",
     "executor.nats.lease_s",
     "executor.nats.replicas",
+    "executor.nats.max_concurrent",
     "background.wait_s",
     "hooks.PreToolUse",
     "permissions.mode",

@@ -7,7 +7,7 @@ use crate::hook::{self, Command, Footing, Handler, Hook, Matcher};
 use crate::message::{Price, Usd};
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
-use std::num::{NonZeroU8, NonZeroU32};
+use std::num::{NonZeroU8, NonZeroU32, NonZeroUsize};
 
 const EXAMPLE: &str = include_str!("../../config.example.toml");
 
@@ -114,6 +114,7 @@ fn nats() -> Nats {
         certificate: text("/etc/tine/client.pem"),
         key: text("/etc/tine/client.key"),
         replicas: NonZeroU8::new(3),
+        max_concurrent: NonZeroUsize::new(100),
         ..Nats::default()
     }
 }
@@ -151,7 +152,7 @@ fn required_sandbox() -> Sandbox {
 }
 
 /// Flags that set much of what there is to something else.
-const OTHER_FLAGS: [&str; 33] = [
+const OTHER_FLAGS: [&str; 34] = [
     "agents.max_turns=7",
     "agents.timeout_s = 90",
     "agents.prime_ms=0",
@@ -181,6 +182,7 @@ const OTHER_FLAGS: [&str; 33] = [
     "executor.nats.label=gpu",
     "executor.nats.lease_s=600",
     "executor.nats.replicas=1",
+    "executor.nats.max_concurrent=100",
     "mcp.startup_ms=70",
     "mcp.call_ms=80",
     "mcp.servers.a.command=x",
@@ -198,6 +200,7 @@ fn other_executor() -> Executor {
             label: Some("gpu".to_owned()),
             lease: Duration::from_secs(600),
             replicas: NonZeroU8::new(1),
+            max_concurrent: NonZeroUsize::new(100),
             ..Nats::default()
         },
     }
@@ -599,6 +602,7 @@ fn what_is_wrong_about_workers_is_said_without_what_is_secret() {
         ("nats.lease_s=0", "nats.lease_s", "it must be from 1 to 600"),
         ("nats.lease_s=601", "nats.lease_s", "it must be from 1 to 600"),
         ("nats.replicas=6", "nats.replicas", "it must be from 1 to 5"),
+        ("nats.max_concurrent=0", "nats.max_concurrent", "it must be from 1 to 10000"),
     ] {
         let expected = format!("`executor.{key}` cannot be used in `--config`\nhint: {hint}");
         check_error("", &[&format!("executor.{flag}")], &expected);

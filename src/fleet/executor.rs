@@ -6,13 +6,14 @@
 //! dispatcher, as if it ran in this process. If its worker is lost, another one gets
 //! it from its beginning.
 
+use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, interval_at, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -20,15 +21,16 @@ use super::engine::{Engine, EngineError, Job as Ticket, Offers};
 use super::grant::grant;
 use super::load::{Given, Load};
 use super::lookout::Lookout;
-use super::near::{self, Attempt, Claimant, Ended, FromFar, Near};
+use super::near::{self, Attempt, Claimant, Ended, FromFar, Near, STOPPING};
 use super::permits::{self, Office};
 use super::post::{Drawn, Post};
 use super::wire::{Claimed, FarEnd, ToSlot};
 use crate::event::{FailureKind, Outcome, UnitEnd, UnitId};
 use crate::fanout::{
-    self, Begins, Caller, Changes, Elsewhere, Far, Local, SlotExecutor, Submitted, Turn,
+    self, Begins, Caller, Changes, Elsewhere, Far, Local, Permit, Pool, SlotExecutor, Submitted,
+    Turn,
 };
-use crate::line::{Ahead, Seat};
+use crate::line::{Ahead, Line, Seat};
 use crate::model::Models;
 
 /// How often a slot is given to a worker. What takes three workers with it would
@@ -52,6 +54,8 @@ pub struct Fleet {
 /// What all slots of a run have in common.
 struct Shared {
     post: Arc<Post>,
+    /// How many are with workers at once, unless that is for these to say.
+    cap: Option<Pool>,
     offers: Counter,
     load: Load,
     lease: Duration,
@@ -61,7 +65,7 @@ struct Shared {
 impl Fleet {
     /// Takes workers for the run that is called so: those with the label, if there is
     /// one. `load` is what all its slots share; requests that workers send pass the
-    /// gates of `models`.
+    /// gates of `models`. No more slots than `most` are with workers at once.
     ///
     /// # Errors
     ///
@@ -71,6 +75,7 @@ impl Fleet {
         (run, label): (Arc<str>, Option<Arc<str>>),
         load: Load,
         models: Arc<Models>,
+        most: Option<NonZeroUsize>,
     ) -> Result<Self, EngineError> {
         let lease = engine.lease();
         let over = CancellationToken::new();
@@ -89,7 +94,8 @@ impl Fleet {
         }));
         offered.close();
         let lookout = Lookout::new(Arc::clone(&post), label, lease);
-        let shared = Arc::new(Shared { post, offers, load, lease, lookout });
+        let cap = most.map(Pool::new);
+        let shared = Arc::new(Shared { post, cap, offers, load, lease, lookout });
         Ok(Self { shared, offering, offered, _over: over.drop_guard() })
     }
 }
@@ -109,10 +115,13 @@ impl SlotExecutor for Fleet {
         if is_here {
             return Local.submit(caller, seat, begins);
         }
-        let claimed = self.shared.post.waits(seat.unit);
-        let place = Place { shared: Arc::clone(&self.shared), unit: seat.unit, begins };
-        place.offer();
-        Box::new(There { place, claimed })
+        let (shared, unit) = (Arc::clone(&self.shared), seat.unit);
+        let place = Place { shared, unit, begins, permit: None };
+        let queued = match &self.shared.cap {
+            Some(cap) => Queued::Here(cap.clone(), cap.ticket()),
+            None => Queued::There(place.queues()),
+        };
+        Box::new(There { place, queued })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -135,6 +144,8 @@ struct Place {
     shared: Arc<Shared>,
     unit: UnitId,
     begins: Begins,
+    /// That it is one of as few as may be with workers at once.
+    permit: Option<Permit>,
 }
 
 /// Where the tickets of a run are given out.
@@ -153,16 +164,50 @@ impl Counter {
 }
 
 impl Place {
+    /// Has the slot wait for a worker, who is told to what comes back.
+    fn queues(&self) -> oneshot::Receiver<Drawn> {
+        let claimed = self.shared.post.waits(self.unit);
+        self.offer();
+        claimed
+    }
+
     /// Puts a ticket for the slot into the queue.
     fn offer(&self) {
         self.shared.offers.offer(self.unit);
     }
 
-    /// Packs what a slot that starts now is given; `None` if it is to stop meanwhile.
-    async fn given(&self, caller: &Caller, seat: &Seat) -> Option<Result<Given, String>> {
+    /// Waits for a worker, and then packs what the slot is given. `None` if there will
+    /// be none; the error says why there is none.
+    async fn drawn(
+        &mut self,
+        queued: Queued,
+        (caller, line): (&Caller, &Line),
+    ) -> Option<Result<(Claimant, Given), String>> {
+        let claimed = match queued {
+            Queued::There(claimed) => claimed,
+            Queued::Here(cap, ticket) => {
+                self.permit = Some(cap.acquire(ticket).await);
+                self.queues()
+            }
+        };
+        let drawn = tokio::select! {
+            drawn = claimed => drawn,
+            never = self.shared.lookout.looks(line) => match never {},
+        };
+        match drawn {
+            // Before it starts: packing may take its time.
+            Ok(Drawn::By(claimant)) => {
+                Some(self.given(caller).await.map(|given| (claimant, given)))
+            }
+            Ok(Drawn::Refused(why)) => Some(Err(why)),
+            Err(_) => None,
+        }
+    }
+
+    /// Packs what a slot that starts now is given.
+    async fn given(&self, caller: &Caller) -> Result<Given, String> {
         let Shared { post, load, .. } = &*self.shared;
-        let packing = load.given(&post.engine, caller, &self.begins);
-        seat.cancel.run_until_cancelled(packing).await
+        load.given(&post.engine, caller, &self.begins).await
     }
 }
 
@@ -173,10 +218,18 @@ impl Drop for Place {
     }
 }
 
-/// A ticket that no worker has drawn.
+/// A slot that no worker has drawn.
 struct There {
     place: Place,
-    claimed: oneshot::Receiver<Drawn>,
+    queued: Queued,
+}
+
+/// What a slot waits for.
+enum Queued {
+    /// For as few of its run to be with workers as may be: none of these knows of it.
+    Here(Pool, fanout::Ticket),
+    /// For a worker.
+    There(oneshot::Receiver<Drawn>),
 }
 
 impl Turn for There {
@@ -188,39 +241,26 @@ impl Turn for There {
 impl There {
     async fn turn(self: Box<Self>, slot: Submitted<'_>) -> Option<Arc<UnitEnd>> {
         let Submitted { caller, seat, closing, make } = slot;
-        let Self { place, claimed } = *self;
+        let Self { mut place, queued } = *self;
         let line = caller.line.of(seat.unit);
-        let claimant = tokio::select! {
+        let drawn = tokio::select! {
             biased;
             () = seat.cancel.cancelled() => None,
             () = closing.closed() => None,
-            drawn = claimed => match drawn {
-                Ok(Drawn::By(claimant)) => Some(claimant),
-                Ok(Drawn::Refused(why)) => {
-                    let outcome = Outcome::failed(FailureKind::Setup, why);
-                    return fanout::over(caller, &line, outcome, &closing).await;
-                }
-                Err(_) => None,
-            },
-            never = place.shared.lookout.looks(&line) => match never {},
+            drawn = place.drawn(queued, (caller, &line)) => drawn,
         };
-        // Packed before it starts: that may take its time.
-        let given = match &claimant {
-            Some(_) if !closing.is_closed() => place.given(caller, &seat).await,
-            Some(_) | None => None,
-        };
-        // Start is a question: once a cancel has begun nobody answers it.
-        let (claimant, given) = match claimant.zip(given) {
-            Some(both) if !closing.is_closed() && line.may_start().await => both,
-            Some(_) | None => return fanout::never_ran(&line).await,
-        };
-        let given = match given {
-            Ok(given) => given,
-            Err(why) => {
+        let (claimant, given) = match drawn {
+            Some(Ok(both)) => both,
+            Some(Err(why)) => {
                 let outcome = Outcome::failed(FailureKind::Setup, why);
                 return fanout::over(caller, &line, outcome, &closing).await;
             }
+            None => return fanout::never_ran(&line).await,
         };
+        // Start is a question: once a cancel has begun nobody answers it.
+        if closing.is_closed() || !line.may_start().await {
+            return fanout::never_ran(&line).await;
+        }
         let job = match make() {
             Ok(job) => job,
             Err(outcome) => {
@@ -367,11 +407,19 @@ impl Lent {
             return failed("a worker has brought what nobody gave it");
         };
         let changes = load.changes(&post.engine, given, end.changes);
-        // The server may be away.
-        match self.far.seat.cancel.run_until_cancelled(changes).await {
-            Some(Ok(changes)) => (end.outcome, changes, end.left),
-            Some(Err(why)) => failed(format!("what it changed did not come back: {why}")),
-            None => stopped(),
+        // What one has changed that was told to stop is kept, too; but the server may be
+        // away.
+        let stops = async {
+            self.far.seat.cancel.cancelled().await;
+            sleep(STOPPING).await;
+        };
+        tokio::select! {
+            biased;
+            changes = changes => match changes {
+                Ok(changes) => (end.outcome, changes, end.left),
+                Err(why) => failed(format!("what it changed did not come back: {why}")),
+            },
+            () = stops => stopped(),
         }
     }
 
@@ -388,11 +436,11 @@ impl Lent {
     async fn again(&self, next: Option<Claimant>, arriving: &mut mpsc::Receiver<FromFar>) -> Again {
         let Self { place, far } = self;
         let Shared { post, lease, lookout, .. } = &*place.shared;
-        let mut claimed = post.waits(far.seat.unit);
         let claimant = match next {
             Some(claimant) => claimant,
             None => {
-                // The one that it had may be gone.
+                let mut claimed = post.waits(far.seat.unit);
+                // The ticket that it had may be gone.
                 place.offer();
                 let mut offered = interval_at(Instant::now() + *lease * 2, *lease * 2);
                 let mut looking = pin!(lookout.looks(&far.line));
@@ -423,7 +471,9 @@ impl Lent {
                 }
             }
         };
-        match place.given(&far.caller, &far.seat).await {
+        // Whoever asks meanwhile comes too late.
+        post.draws(far.seat.unit);
+        match far.seat.cancel.run_until_cancelled(place.given(&far.caller)).await {
             None => Again::Stopped,
             Some(Err(why)) => Again::Refused(why),
             Some(Ok(given)) => match far.line.may_start().await {

@@ -28,7 +28,7 @@ const EARLY_CAP: usize = 1_024;
 
 /// How long a slot that is to stop has until its worker says what it came to. Its
 /// commands have a fifth of a second, and the way takes milliseconds.
-const STOPPING: Duration = Duration::from_secs(5);
+pub(super) const STOPPING: Duration = Duration::from_secs(5);
 
 /// What arrives for one attempt of a slot.
 #[derive(Debug)]

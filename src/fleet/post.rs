@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -147,8 +148,20 @@ impl Post {
     /// what arrives for it from now on.
     pub(super) fn opens(&self, unit: UnitId) -> mpsc::Receiver<FromFar> {
         let (sender, arriving) = mpsc::channel(ARRIVING_CAP);
-        self.lock().insert(unit, Slot { stand: Stand::Drawn, sender: Some(sender) });
+        let mut slots = self.lock();
+        match self.broken.get() {
+            Some(why) => drop(sender.try_send(FromFar::Broken(Arc::clone(why)))),
+            None => drop(slots.insert(unit, Slot { stand: Stand::Drawn, sender: Some(sender) })),
+        }
         arriving
+    }
+
+    /// Takes note of a slot that a worker has drawn once more, and that is not yet
+    /// granted to it.
+    pub(super) fn draws(&self, unit: UnitId) {
+        if let Some(slot) = self.lock().get_mut(&unit) {
+            slot.stand = Stand::Drawn;
+        }
     }
 
     /// Takes note of a slot that is with a worker from now on.
@@ -200,8 +213,22 @@ impl Post {
             let parcel = parcel::made(&self.engine, answer.encode()).await?;
             self.engine.answer(&request, parcel).await
         };
-        // Whoever asked asks again, and is silent until then.
-        let _ = answered.await;
+        let Err(error) = answered.await else { return };
+        match answer {
+            // Nobody else could be given it.
+            Claimed::Granted(grant) => self.cannot_tell((grant.unit, grant.attempt), &error),
+            // Whoever asked asks again.
+            Claimed::Over | Claimed::Held | Claimed::Refused(_) => {}
+        }
+    }
+
+    /// Ends an attempt that would wait in vain for what cannot be sent to its worker.
+    fn cannot_tell(&self, (unit, attempt): (UnitId, u32), error: &EngineError) {
+        let why = format!("what it is told cannot be sent: {}", super::spelt(error)).into();
+        if let Some(sender) = self.holder(unit, attempt) {
+            // If there is no room it is said again with the next beat.
+            let _ = sender.try_send(FromFar::NoEnd { attempt: Some(attempt), why });
+        }
     }
 
     /// Waits until slots are over that a worker has brought to their ends: what comes
@@ -255,7 +282,15 @@ impl Post {
                     gone.push(unit);
                     return true;
                 };
-                sender.try_send(FromFar::NoEnd { attempt: Some(attempt), why }).is_ok()
+                match sender.try_send(FromFar::NoEnd { attempt: Some(attempt), why }) {
+                    Ok(()) => true,
+                    Err(TrySendError::Full(_)) => false,
+                    // It has just ended.
+                    Err(TrySendError::Closed(_)) => {
+                        gone.push(unit);
+                        true
+                    }
+                }
             };
             if !broken.into_iter().all(&mut breaks) {
                 // There is no room; without an answer the worker says so again.
@@ -369,8 +404,11 @@ impl Post {
                 let parcel = parcel::made(&self.engine, to.encode()).await?;
                 self.engine.tell(&worker, parcel).await
             };
-            // The slot misses it, and says so.
-            let _ = told.await;
+            // What a worker does not get its slot misses, and says so. What cannot be sent
+            // it would miss for ever.
+            if let Err(error) = told.await {
+                self.cannot_tell((to.unit, to.attempt), &error);
+            }
         }
     }
 
@@ -391,5 +429,54 @@ impl Post {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<UnitId, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const UNIT: UnitId = UnitId(1);
+
+    /// A post at which nothing arrives, and who is there instead of a server.
+    async fn post() -> (Post, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let post = Post {
+            engine: Engine::unanswered(&address, Duration::from_secs(10)).await,
+            run: "run".into(),
+            slots: Mutex::default(),
+            broken: OnceLock::new(),
+            over: Notify::new(),
+            grants: AtomicU64::new(0),
+            telling: mpsc::unbounded_channel().0,
+        };
+        (post, listener)
+    }
+
+    #[tokio::test]
+    async fn a_slot_that_is_drawn_when_nothing_arrives_any_more_hears_of_it() {
+        let (post, _listener) = post().await;
+        let _claimed = post.waits(UNIT);
+        assert!(matches!(post.drawn(UNIT), Stands::Waits(_)));
+        post.breaks("it is gone").await;
+        // It was packed meanwhile.
+        let mut arriving = post.opens(UNIT);
+        let from = arriving.recv().await;
+        assert!(matches!(&from, Some(FromFar::Broken(why)) if **why == *"it is gone"), "{from:?}");
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_a_slot_that_is_drawn_again_is_told_that_it_is_held() {
+        let (post, _listener) = post().await;
+        let _arriving = post.opens(UNIT);
+        post.granted(UNIT, 1);
+        // Its worker is lost, and another one has asked for it.
+        let _claimed = post.waits(UNIT);
+        post.draws(UNIT);
+        assert!(matches!(post.drawn(UNIT), Stands::Drawn));
+        assert_eq!(post.waiting(), []);
     }
 }

@@ -97,7 +97,7 @@ async fn a_coordinator_lets_through_what_its_workers_send() {
     let models = Arc::new(Models::default());
     let own = opened(&models, 1);
     let run = ("0192f0c1-4a5b-7c6d-8e9f-001122334455-01234567".into(), None);
-    let fleet = Fleet::open(engine(&server).await, run, load(&session), models);
+    let fleet = Fleet::open(engine(&server).await, run, load(&session), models, None);
     let fleet = fleet.await.unwrap();
 
     let worker = |name: &str, engine: Engine| {

@@ -9,7 +9,7 @@ use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::say;
 use crate::cli::start::repository_root;
-use crate::config::Meeting;
+use crate::config::{Meeting, Nats};
 use crate::fanout::{Limits, SlotExecutor};
 use crate::fleet::engine::{Engine, EngineError, Settings, Tls};
 use crate::fleet::packet::{Bounds, Packet};
@@ -37,8 +37,9 @@ pub(super) fn reach(kit: &Kit, limits: Limits) -> Result<Arc<dyn SlotExecutor>, 
             forget(&engine, &before).await;
             keep(&before, &run)?;
         }
-        let label = kit.config.executor.nats.label.as_deref().map(Into::into);
-        let fleet = Fleet::open(engine, (run, label), load, Arc::clone(&kit.models)).await;
+        let Nats { label, max_concurrent: most, .. } = &kit.config.executor.nats;
+        let run = (run, label.as_deref().map(Into::into));
+        let fleet = Fleet::open(engine, run, load, Arc::clone(&kit.models), *most).await;
         fleet.map_err(|error| refusal(&error))
     };
     let fleet =

@@ -1,12 +1,12 @@
 //! `[executor]` of a layer: where agents run is only the user's to say, since
 //! whoever runs them reads all that they are told.
 
-use std::num::NonZeroU8;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::time::Duration;
 
 use super::{Layer, Layers, Setting};
-use crate::config::Problem;
 use crate::config::executor::{ExecutorKind, Nats, NatsServer};
+use crate::config::{CONCURRENT_CAP, Problem};
 use crate::guard::Source;
 
 /// The longest lease in seconds. Nobody notices sooner that a worker is gone.
@@ -78,6 +78,14 @@ impl Layer<'_> {
                 let replicas = self.number(setting, 1, Nats::REPLICAS_CAP);
                 if let Some(replicas) = replicas.and_then(|it| u8::try_from(it).ok()) {
                     self.layers.config.executor.nats.replicas = NonZeroU8::new(replicas);
+                }
+                return;
+            }
+            "max_concurrent" => {
+                let most = u32::try_from(CONCURRENT_CAP).unwrap_or(u32::MAX);
+                if let Some(most) = self.number(setting, 1, most) {
+                    let most = usize::try_from(most).unwrap_or(usize::MAX);
+                    self.layers.config.executor.nats.max_concurrent = NonZeroUsize::new(most);
                 }
                 return;
             }

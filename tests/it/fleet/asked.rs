@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{both, script, task, write};
+use super::batches::repository;
+use super::unheard::small;
+use super::{LONG, Side, both, logged, script, task, write};
 use crate::support::repository::Repository;
 use crate::support::tine::Running;
 
@@ -57,4 +59,29 @@ fn a_question_names_its_agent_and_a_no_is_that_slots_alone() {
         let ended = finished.stdout.matches("\"status\":\"completed\"").count();
         (asked, denied, ended, place.read("a.txt"), place.read("b.txt"))
     });
+}
+
+#[test]
+fn an_answer_that_finds_no_room_on_its_way_fails_the_slot_that_asked() {
+    let Some(fleet) = small(LONG) else { return };
+    let mut side = Side { fleet: Some(fleet), most: 0 };
+    side.work(&[1], None);
+    let place = repository().place;
+    let agents = json!({"asks": [write("a.txt", "a\n"), {"text": "I could not."}]});
+    let model = place.script("script.json", &script(&[task("asks")], agents));
+    let talking = ["--input-format", "stream-json", "-o", "stream-json", "-m", &model];
+    let mut running = side.tine(&place, &talking).silent_stdin().start();
+    let prompt = json!({"type": "user", "message": {"role": "user", "content": "go"}});
+    running.say(&prompt.to_string());
+    let question = running.read_until(|record| record["type"] == "control_request");
+    // More than a message may be.
+    let input = json!({"file_path": "a.txt", "content": "a".repeat(1_200_000)});
+    answer(&mut running, &question, &json!({"behavior": "allow", "updatedInput": input}));
+    running.read_until(|record| record["type"] == "result");
+    running.hang_up();
+    running.wait().exits(0);
+    let ended = logged(&place, "unit_ended");
+    let why = ended[0]["body"]["outcome"].to_string();
+    assert!(why.contains("cannot be sent: the NATS server has no room left"), "{why}");
+    assert_eq!(logged(&place, "lost"), [json!(null); 0]);
 }

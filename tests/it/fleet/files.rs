@@ -2,11 +2,14 @@
 
 use std::fs;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::{LONG, Side, both, call, logged, script, task, task_with, write};
 use crate::support::fleet::Fleet;
 use crate::support::repository::Repository;
+use crate::support::server::Reaction;
+use crate::support::talk::serve_calls;
 
 /// A repository with something that is committed and something that is not.
 fn repository() -> Repository {
@@ -116,6 +119,34 @@ fn what_was_sent_to_workers_is_not_kept_beside_the_log() {
     let [session] = &place.sessions()[..] else { panic!("one session was kept") };
     let left: Vec<_> = fs::read_dir(session.join("bundles")).into_iter().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn what_a_slot_has_changed_that_is_cancelled_is_kept() {
+    both(|side| {
+        let edit = json!({"file_path": "lines.txt", "old_string": "two", "new_string": "2"});
+        let model = serve_calls(&[("Agent", apart("apart"))], move |talk| match talk.turn() {
+            1 => Reaction::call_reply(&[("Edit", edit.clone())]),
+            _ => Reaction::Hang,
+        });
+        side.work(&[1], Some(&model));
+        let repository = repository();
+        let place = &repository.place;
+        let asked = ["-p", "go", "-m", "m", "--permission-mode", "acceptEdits"];
+        let running = side.tine(place, &asked).server(&model).start();
+        // It has changed the file.
+        model.wait_until_came(3);
+        running.signal(Signal::SIGINT);
+        running.wait().exits(130);
+        let worktrees = logged(place, "worktree");
+        let kept: Vec<&Value> =
+            worktrees.iter().map(|it| &it["body"]["kept"]).filter(|it| !it.is_null()).collect();
+        let [kept] = kept[..] else { panic!("it is kept: {worktrees:?}") };
+        let patch = fs::read_to_string(kept["patch"].as_str().expect("it is a text"));
+        assert!(patch.expect("it is kept").contains("+2\n"));
+        let ended = logged(place, "unit_ended");
+        (place.read("lines.txt"), ended[0]["body"]["outcome"].clone())
+    });
 }
 
 /// The later one goes on only when the earlier one's change is in the workspace.

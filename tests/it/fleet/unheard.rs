@@ -20,7 +20,7 @@ use crate::support::tine::{Finished, HANG_LIMIT, Place};
 const KEPT: [&str; 2] = ["--session-id", SESSION];
 
 /// A server without room for what [`wordy`] says.
-fn small(lease_s: u32) -> Option<Fleet> {
+pub(super) fn small(lease_s: u32) -> Option<Fleet> {
     let conf = "jetstream { store_dir: STORE, max_file_store: 300KB }";
     NatsServer::start_with(conf).map(|server| Fleet::at(server, lease_s))
 }
@@ -68,6 +68,19 @@ fn what_finds_no_room_on_the_server_fails_and_is_not_asked_for_again() {
     assert!(why.contains("cannot be sent: the NATS server has no room left"), "{why}");
     assert!(why.contains("free storage on the server"), "{why}");
     assert_eq!(model.finish().len(), 1);
+}
+
+#[test]
+fn a_task_that_finds_no_room_on_its_way_fails_its_slot_and_says_so() {
+    let Some(mut fleet) = small(LONG) else { return };
+    let (place, model) = (Place::new(), super::echo());
+    place.write("p.md", "Look at {{ path }}");
+    // More than a message may be.
+    place.write("items.csv", format!("path\n{}\n", "x".repeat(1_200_000)));
+    fleet.work(1, Some(&model));
+    let why = failed(&place, map(&fleet, &place, &model, &KEPT).run());
+    assert!(why.contains("cannot be sent: the NATS server has no room left"), "{why}");
+    assert!(model.finish().is_empty());
 }
 
 #[test]
