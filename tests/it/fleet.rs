@@ -30,10 +30,14 @@ mod slow;
 mod stories;
 mod unheard;
 mod waiting;
+mod walked;
 
 use std::fmt::Debug;
 
+use async_nats::jetstream;
+use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use crate::support::fleet::Fleet;
 use crate::support::server::{Gate, Reaction, Server};
@@ -206,6 +210,24 @@ fn check_each_row_once(place: &Place, count: usize) {
     let expected = (0..count)
         .map(|index| json!([(index + 1).to_string(), "completed", format!("saw r{index}")]));
     assert_eq!(lines, expected.collect::<Vec<_>>());
+}
+
+/// Returns how many results the server has of each slot.
+fn results(fleet: &Fleet) -> Vec<usize> {
+    Runtime::new().expect("a runtime").block_on(async {
+        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
+        let context = jetstream::new(client);
+        let mut counts = Vec::new();
+        for shard in 0..4 {
+            let stream = context.get_stream(format!("tine-events-{shard}")).await;
+            let stream = stream.expect("whoever came first has made it");
+            let subjects = stream.info_with_subjects("tine.results.>").await;
+            let subjects = subjects.expect("it can be asked");
+            let found: Vec<(String, usize)> = subjects.try_collect().await.expect("it is read");
+            counts.extend(found.into_iter().map(|(_, count)| count));
+        }
+        counts
+    })
 }
 
 /// How many slots of this worker were lost, as often as each was.

@@ -1,44 +1,188 @@
-//! Maps of many rows in which everybody is killed: each row has its one line.
+//! Maps of many rows in which somebody is killed or cut off: each row has its one line,
+//! and nothing is asked twice of which the log does not say why.
 
 use nix::sys::signal::Signal;
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
-use super::{SESSION, SHORT, check_each_row_once, echo, map, table};
+use futures_util::StreamExt as _;
+
+use super::{
+    LONG, SESSION, SHORT, check_each_row_once, held, logged, lost_of, map, mapping, results, row,
+    table,
+};
 use crate::support::fleet::Fleet;
+use crate::support::relay::Relay;
+use crate::support::server::{Gate, Server};
+use crate::support::tine::{HANG_LIMIT, Place};
+use crate::support::wait::until;
+
+const KEPT: [&str; 2] = ["--session-id", SESSION];
+
+const ROWS: usize = 1_000;
+
+/// How many of them are answered at once.
+const EARLY: usize = 500;
+
+/// How many slots there are at once, on both workers together.
+const PLACES: usize = 16;
+
+/// A model that answers so many rows at once, and the others when the gate is open.
+fn early(count: usize, gate: &Gate) -> Server {
+    let (open, gate) = (Gate::closed(), gate.clone());
+    open.open();
+    held(move |talk| {
+        let number: usize = row(talk)[1..].parse().expect("rows are numbered");
+        if number < count { open.clone() } else { gate.clone() }
+    })
+}
+
+/// Checks that of a thousand rows each has ended once, and that none was asked for more
+/// often than it was lost.
+#[track_caller]
+fn check_once(fleet: &Fleet, place: &Place, model: Server) {
+    check_each_row_once(place, ROWS);
+    assert_eq!(logged(place, "unit_ended").len(), ROWS);
+    assert_eq!(results(fleet), [1; ROWS]);
+    let (asked, lost) = (model.finish().len(), logged(place, "lost").len());
+    assert!((ROWS..=ROWS + lost).contains(&asked), "{asked} requests, {lost} lost");
+}
+
+/// Waits for as long as a worker takes to say this often that it lives: four times in a
+/// lease.
+fn beats(fleet: &Fleet, worker: usize, count: usize) {
+    let name = fleet.workers[worker].name.as_bytes();
+    Runtime::new().expect("a runtime").block_on(async {
+        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
+        let beats = client.subscribe("tine.beat.>").await.expect("it can be heard");
+        let own = beats.filter(|beat| {
+            let is_own = beat.payload.windows(name.len()).any(|it| it == name);
+            std::future::ready(is_own)
+        });
+        let all = own.take(count).count();
+        timeout(HANG_LIMIT * 2, all).await.expect("it lives");
+    });
+}
 
 #[test]
-fn one_of_two_workers_is_killed_in_the_middle_of_a_map() {
+fn of_a_thousand_rows_those_of_a_killed_worker_run_again_and_no_others() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
-    let (place, model) = (table(200), echo());
-    fleet.work(4, Some(&model));
-    fleet.work(4, Some(&model));
-    let running = map(&fleet, &place, &model, &[]).start();
-    model.wait_until_came(80);
+    let gate = Gate::closed();
+    let (place, model) = (table(ROWS), early(EARLY, &gate));
+    fleet.work(PLACES / 2, Some(&model));
+    fleet.work(PLACES / 2, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(EARLY + PLACES);
     fleet.workers[0].kill9();
+    gate.open();
     running.wait().exits(0);
-    check_each_row_once(&place, 200);
+    assert!(lost_of(&place, &fleet.workers[0].name) >= PLACES / 2);
+    check_once(&fleet, &place, model);
+}
+
+#[test]
+fn a_thousand_rows_lose_and_double_nothing_when_the_server_is_killed() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let gate = Gate::closed();
+    let (place, model) = (table(ROWS), early(EARLY, &gate));
+    fleet.work(PLACES / 2, Some(&model));
+    fleet.work(PLACES / 2, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(EARLY + PLACES);
+    fleet.nats.kill9();
+    // Now they have something to say, and nobody hears it.
+    gate.open();
+    fleet.nats.restart();
+    running.wait().exits(0);
+    assert_eq!(logged(&place, "lost"), [json!(null); 0]);
+    check_once(&fleet, &place, model);
+}
+
+#[test]
+fn of_a_thousand_rows_those_run_again_that_a_killed_coordinator_had_not_heard_of() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let gate = Gate::closed();
+    let (place, model) = (table(ROWS), early(EARLY, &gate));
+    fleet.work(PLACES / 2, Some(&model));
+    fleet.work(PLACES / 2, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(EARLY + PLACES);
+    running.signal(Signal::SIGKILL);
+    drop(running.wait());
+    let (came, before) = (model.count(), logged(&place, "unit_ended").len());
+    assert!((EARLY - PLACES..=EARLY).contains(&before), "{before}");
+    gate.open();
+    map(&fleet, &place, &model, &["--resume", SESSION]).run().exits(0);
+    check_each_row_once(&place, ROWS);
+    let asked = model.finish().len();
+    assert!((ROWS..=ROWS + came - before).contains(&asked), "{asked}, {came}, {before}");
+}
+
+#[test]
+fn a_thousand_rows_end_once_though_a_worker_is_cut_off_for_ten_seconds() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let gate = Gate::closed();
+    let (place, model) = (table(ROWS), early(EARLY, &gate));
+    fleet.work_over(&relay.url(), PLACES / 2, Some(&model));
+    fleet.work(PLACES / 2, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(EARLY + PLACES);
+    relay.cut();
+    // As long as the lease: its slots may be given to the other one, or not yet.
+    beats(&fleet, 1, 4);
+    gate.open();
+    relay.mend();
+    running.wait().exits(0);
+    check_once(&fleet, &place, model);
+}
+
+#[test]
+fn a_thousand_rows_lose_nothing_though_the_coordinator_is_cut_off_for_ten_seconds() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let gate = Gate::closed();
+    let (place, model) = (table(ROWS), early(EARLY, &gate));
+    fleet.work(PLACES / 2, Some(&model));
+    fleet.work(PLACES / 2, Some(&model));
+    place.configure(&fleet.configuration_over(&relay.url()));
+    let running = mapping(&place, &model, &KEPT).start();
+    model.wait_until_came(EARLY + PLACES);
+    relay.cut();
+    beats(&fleet, 1, 4);
+    gate.open();
+    relay.mend();
+    running.wait().exits(0);
+    assert_eq!(logged(&place, "lost"), [json!(null); 0]);
+    check_once(&fleet, &place, model);
 }
 
 #[test]
 fn two_thousand_rows_survive_the_death_of_a_worker_the_server_and_the_coordinator() {
-    const ROWS: usize = 2_000;
+    const ALL: usize = 2 * ROWS;
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
-    let (place, model) = (table(ROWS), echo());
-    fleet.work(8, Some(&model));
-    fleet.work(8, Some(&model));
-    let running = map(&fleet, &place, &model, &["--session-id", SESSION]).start();
+    let gate = Gate::closed();
+    let (place, model) = (table(ALL), early(ALL - EARLY, &gate));
+    fleet.work(PLACES / 2, Some(&model));
+    fleet.work(PLACES / 2, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(300);
     fleet.workers[0].kill9();
-    fleet.work(8, Some(&model));
+    fleet.work(PLACES / 2, Some(&model));
     model.wait_until_came(700);
     fleet.nats.kill9();
     fleet.nats.restart();
-    model.wait_until_came(1_200);
+    model.wait_until_came(ALL - EARLY + PLACES);
+    // Nobody else takes them for lost than the process that is about to be killed.
+    until("slots of the worker are lost", || lost_of(&place, &fleet.workers[0].name) > 0);
     running.signal(Signal::SIGKILL);
     drop(running.wait());
-    let running = map(&fleet, &place, &model, &["--resume", SESSION]).start();
-    model.wait_until_came(ROWS);
-    running.wait().exits(0);
-    check_each_row_once(&place, ROWS);
-    let asked = model.finish().len();
-    assert!(asked <= ROWS + ROWS / 10, "{asked}: only what was at work is asked again");
+    let (came, before) = (model.count(), logged(&place, "unit_ended").len());
+    gate.open();
+    map(&fleet, &place, &model, &["--resume", SESSION]).run().exits(0);
+    check_each_row_once(&place, ALL);
+    let (asked, lost) = (model.finish().len(), logged(&place, "lost").len());
+    // What had come and not ended, and what the second process has lost.
+    assert!((ALL..=ALL + came - before + lost).contains(&asked), "{asked}, {came}, {before}");
 }

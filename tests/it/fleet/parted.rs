@@ -3,16 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use async_nats::jetstream;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::StreamExt as _;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use super::{
-    LONG, SESSION, SHORT, check_each_row_once, held, held_by, logged, lost_of, map, mapping, row,
-    table,
+    LONG, SESSION, SHORT, check_each_row_once, held, held_by, logged, lost_of, map, mapping,
+    results, row, table,
 };
 use crate::support::fleet::Fleet;
 use crate::support::relay::Relay;
@@ -27,24 +26,6 @@ const KEPT: [&str; 2] = ["--session-id", SESSION];
 fn map_over(relay: &Relay, fleet: &Fleet, place: &Place, model: &Server) -> Tine {
     place.configure(&fleet.configuration_over(&relay.url()));
     mapping(place, model, &KEPT)
-}
-
-/// Returns how many results the server has of each slot.
-fn results(fleet: &Fleet) -> Vec<usize> {
-    Runtime::new().expect("a runtime").block_on(async {
-        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
-        let context = jetstream::new(client);
-        let mut counts = Vec::new();
-        for shard in 0..4 {
-            let stream = context.get_stream(format!("tine-events-{shard}")).await;
-            let stream = stream.expect("whoever came first has made it");
-            let subjects = stream.info_with_subjects("tine.results.>").await;
-            let subjects = subjects.expect("it can be asked");
-            let found: Vec<(String, usize)> = subjects.try_collect().await.expect("it is read");
-            counts.extend(found.into_iter().map(|(_, count)| count));
-        }
-        counts
-    })
 }
 
 /// Checks that a map of twelve rows went as if there had been no partition.
