@@ -213,4 +213,7 @@ mod support {
     pub(crate) mod vouched;
     /// Waiting for what nothing tells of.
     pub(crate) mod wait;
+    /// All that passes a NATS server.
+    #[cfg(feature = "nats")]
+    pub(crate) mod wire;
 }

@@ -9,8 +9,11 @@ use crate::support::fleet::{Fleet, THEIR_KEY};
 use crate::support::repository::Repository;
 use crate::support::server::{Gate, Server};
 use crate::support::tine::{KEY, Place};
+use crate::support::wait::until;
+use crate::support::wire::Wire;
 
-/// What no file may hold: keys of models, variables, and values of `config.toml`.
+/// What no file and no message may hold: keys of models, variables, and values of
+/// `config.toml`.
 const SECRETS: [&str; 6] = [
     KEY,
     THEIR_KEY,
@@ -46,8 +49,35 @@ fn found<'a>(directory: &Path, texts: &[&'a str]) -> Vec<&'a str> {
             }
         }
     }
+    among(&bytes, texts)
+}
+
+/// Returns which of these texts are among these bytes.
+fn among<'a>(bytes: &[u8], texts: &[&'a str]) -> Vec<&'a str> {
     let is_there = |text: &&&str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     texts.iter().filter(is_there).copied().collect()
+}
+
+/// Checks the same of all that passed the server, and that this stood in an answer to a
+/// worker that asked for a slot: what it is given is stored nowhere.
+#[track_caller]
+fn check_passed(wire: &Wire, known: &str) {
+    let (mut bytes, mut granted) = (Vec::new(), Vec::new());
+    let claims = wire.of_subject("tine.claim.");
+    for message in wire.messages() {
+        let is_granted = claims.iter().any(|claim| claim.reply.as_ref() == Some(&message.subject));
+        if is_granted {
+            granted.extend_from_slice(&message.payload);
+        }
+        let headers = message.headers.iter().flat_map(|headers| headers.iter());
+        let headers = headers.map(|(name, values)| format!("{name}: {values:?}\n"));
+        bytes.extend(headers.collect::<String>().into_bytes());
+        bytes.extend_from_slice(message.subject.as_bytes());
+        bytes.extend_from_slice(&message.payload);
+        bytes.push(b'\n');
+    }
+    assert_eq!(among(&granted, &[known]), [known]);
+    assert_eq!(among(&bytes, &SECRETS), [""; 0]);
 }
 
 /// Checks that of all that must not be there nothing is in this directory, and this is.
@@ -64,9 +94,9 @@ fn check_session(place: &Place, known: &str) {
 }
 
 #[test]
-fn no_key_no_variable_and_nothing_of_a_configuration_is_stored_anywhere() {
+fn no_key_no_variable_and_nothing_of_a_configuration_is_said_or_stored_anywhere() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
-    let gate = Gate::closed();
+    let (wire, gate) = (Wire::of(&fleet.nats), Gate::closed());
     let (repository, model) = (Repository::new(), held_by(&gate));
     let place = &repository.place;
     write_table(place, 2);
@@ -81,8 +111,14 @@ fn no_key_no_variable_and_nothing_of_a_configuration_is_stored_anywhere() {
     model.wait_until_came(2);
     let copies = fleet.workers[0].directory();
     check_holds(&copies, WORKSPACE);
+    for asked in ["tine.rate.", "tine.beat."] {
+        until("workers ask for permits, and say that they live", || {
+            !wire.of_subject(asked).is_empty()
+        });
+    }
     gate.open();
     running.wait().exits(0);
+    check_passed(&wire, "Look at r1");
     check_holds(&fleet.nats.store(), "saw r1");
     check_session(place, "saw r1");
     assert_eq!(found(&copies, &SECRETS), [""; 0]);
