@@ -27,9 +27,8 @@ pub(super) fn small(lease_s: u32) -> Option<Fleet> {
 
 /// A model that says more than a small server has room for, once the gate is open.
 fn wordy(gate: Gate) -> Server {
-    // Streams are compressed, so it repeats nothing.
-    let words = (0..100_000_u32).map(|it| format!("{:08x}", it.wrapping_mul(2_654_435_761)));
-    let long = words.collect::<String>();
+    // Still one message: what is larger is a blob.
+    let long = "and on, ".repeat(100_000);
     serve(move |talk| Reaction::text_reply(&format!("{} {long}", row(talk))).behind(&gate))
 }
 
