@@ -4,14 +4,20 @@ use serde_json::{Value, json};
 
 use super::batches::repository;
 use super::unheard::small;
-use super::{LONG, Side, both, logged, script, task, write};
+use super::{LONG, Side, both, call, logged, script, task, write};
 use crate::support::repository::Repository;
-use crate::support::tine::Running;
+use crate::support::tine::{Place, Running};
 
 fn answer(running: &mut Running, question: &Value, response: &Value) {
     let response = json!({"subtype": "success", "request_id": question["request_id"],
         "response": response});
     running.say(&json!({"type": "control_response", "response": response}).to_string());
+}
+
+/// Sends the first prompt.
+fn begin(running: &mut Running) {
+    let prompt = json!({"type": "user", "message": {"role": "user", "content": "go"}});
+    running.say(&prompt.to_string());
 }
 
 #[test]
@@ -31,8 +37,7 @@ fn a_question_names_its_agent_and_a_no_is_that_slots_alone() {
         let model = place.script("script.json", &playing);
         let talking = ["--input-format", "stream-json", "-o", "stream-json", "-m", &model];
         let mut running = side.tine(place, &talking).silent_stdin().start();
-        let prompt = json!({"type": "user", "message": {"role": "user", "content": "go"}});
-        running.say(&prompt.to_string());
+        begin(&mut running);
         let mut asked = Vec::new();
         for _ in 0..2 {
             let question = running.read_until(|record| record["type"] == "control_request");
@@ -62,6 +67,37 @@ fn a_question_names_its_agent_and_a_no_is_that_slots_alone() {
 }
 
 #[test]
+fn an_agent_is_told_what_the_user_answers() {
+    both(|side| {
+        side.work(&[1], None);
+        let place = Place::new();
+        let option = |label: &str| json!({"label": label, "description": "it is there"});
+        let options = ["Postgres", "SQLite"].map(option);
+        let question = json!({"question": "Which database?", "header": "h", "options": options});
+        let asks = call("AskUserQuestion", json!({ "questions": [question] }));
+        let agents = json!({"asker": [{"calls": [asks]}, {"text": "I know."}]});
+        let model = place.script("script.json", &script(&[task("asker")], agents));
+        let talking = ["--input-format", "stream-json", "-o", "stream-json", "-m", &model];
+        let mut running = side.tine(&place, &talking).silent_stdin().start();
+        begin(&mut running);
+        let asked = running.read_until(|record| record["type"] == "control_request");
+        let request = &asked["request"];
+        assert_eq!(request["tool_name"], "AskUserQuestion");
+        let mut input = request["input"].clone();
+        input["answers"] = json!({"Which database?": "SQLite"});
+        answer(&mut running, &asked, &json!({"behavior": "allow", "updatedInput": input}));
+        running.read_until(|record| record["type"] == "result");
+        running.hang_up();
+        running.wait().exits(0);
+        let finished = logged(&place, "tool_finished");
+        let told = finished.iter().find(|line| line["unit"] == "agent-1");
+        let told = told.expect("its call has an output")["body"]["text"].clone();
+        assert_eq!(told, "The user has answered:\n\nWhich database?\n> SQLite");
+        (request["agent_id"].clone(), request["input"].clone(), told)
+    });
+}
+
+#[test]
 fn an_answer_that_finds_no_room_on_its_way_fails_the_slot_that_asked() {
     let Some(fleet) = small(LONG) else { return };
     let mut side = Side { fleet: Some(fleet), most: 0 };
@@ -71,8 +107,7 @@ fn an_answer_that_finds_no_room_on_its_way_fails_the_slot_that_asked() {
     let model = place.script("script.json", &script(&[task("asks")], agents));
     let talking = ["--input-format", "stream-json", "-o", "stream-json", "-m", &model];
     let mut running = side.tine(&place, &talking).silent_stdin().start();
-    let prompt = json!({"type": "user", "message": {"role": "user", "content": "go"}});
-    running.say(&prompt.to_string());
+    begin(&mut running);
     let question = running.read_until(|record| record["type"] == "control_request");
     // More than a message may be.
     let input = json!({"file_path": "a.txt", "content": "a".repeat(1_200_000)});
