@@ -121,7 +121,8 @@ async fn a_coordinator_lets_through_what_its_workers_send() {
     drop(waits.wait().await.unwrap());
     assert!(start.elapsed() >= PAUSE, "{:?}", start.elapsed());
 
-    // Nobody answers any more, and each is on its own.
+    // Nobody answers any more, and each is on its own: of two that were still asked for
+    // there, one would wait.
     drop(fleet);
     let (_here, _there) = (passed(&one).await, passed(&two).await);
 }
