@@ -15,6 +15,7 @@ mod continued;
 mod drained;
 mod files;
 mod forks;
+mod healthy;
 mod late;
 mod limits;
 mod lost;
