@@ -16,6 +16,7 @@ mod drained;
 mod files;
 mod forks;
 mod healthy;
+mod large;
 mod late;
 mod limits;
 mod lost;
