@@ -21,6 +21,7 @@ mod late;
 mod limits;
 mod lost;
 mod parted;
+mod permitted;
 mod refused;
 mod reviewed;
 mod room;
