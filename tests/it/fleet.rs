@@ -29,6 +29,7 @@ mod secrets;
 mod secured;
 mod seen;
 mod sent;
+mod shipped;
 mod slow;
 mod stories;
 mod unheard;

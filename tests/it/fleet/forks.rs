@@ -28,7 +28,7 @@ fn told(talk: &Talk) -> Option<&str> {
 }
 
 /// A server whose main conversation reads a file and then forks.
-fn serve_forks(
+pub(super) fn serve_forks(
     names: &[&str],
     react: impl Fn(&str, &Talk) -> Reaction + Send + Sync + 'static,
 ) -> Server {

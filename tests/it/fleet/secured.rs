@@ -37,7 +37,7 @@ fn over_tls(server: &NatsServer) -> String {
     server.url().replace("nats://", "tls://")
 }
 
-fn key(name: &str, file: &Path) -> String {
+pub(super) fn key(name: &str, file: &Path) -> String {
     format!("{name} = '{}'\n", file.display())
 }
 

@@ -4,19 +4,24 @@
 
 use std::env;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use async_nats::jetstream;
+use serde_json::Value;
 use tempfile::TempDir;
 use tine::fleet::engine::{Engine, Job, Settings};
 use tokio::runtime::Runtime;
 
 use super::tine::HANG_LIMIT;
 use super::wait::until;
+
+/// The address of clients in a configuration: a server chooses its own port.
+pub(crate) const ADDRESS: &str = "127.0.0.1:PORT";
 
 /// How clients come to the server there, where nothing is set but the lease.
 pub(crate) fn settings(url: String, lease: Duration) -> Settings {
@@ -44,9 +49,13 @@ pub(crate) async fn offer(engine: &Engine, jobs: impl IntoIterator<Item = Job>) 
 pub(crate) struct NatsServer {
     directory: TempDir,
     program: PathBuf,
-    /// What the configuration says besides the port and the store.
-    more: String,
+    /// Its configuration but for the port.
+    configuration: String,
+    /// A user and a password, as an address has them; may be empty.
+    login: String,
     port: u16,
+    /// Where it tells of itself, if it was asked to.
+    monitor: Option<String>,
     running: Option<Child>,
     /// What it says, from when it is ready.
     said: Option<Receiver<String>>,
@@ -62,13 +71,33 @@ impl NatsServer {
     /// Starts a server with its own configuration, in which `STORE` stands for a
     /// directory of its own.
     pub(crate) fn start_with(more: &str) -> Option<Self> {
+        Self::start_from(&format!("listen: {ADDRESS:?}\n{more}"))
+    }
+
+    /// Starts a server with a whole configuration, in which there is [`ADDRESS`] for
+    /// clients, too.
+    pub(crate) fn start_from(configuration: &str) -> Option<Self> {
         let program = program()?;
         let directory = tempfile::tempdir().expect("there is a temporary directory");
-        let more = more.to_owned();
-        let mut server = Self { directory, program, more, port: 0, running: None, said: None };
-        server.more = server.more.replace("STORE", &format!("{:?}", server.store()));
+        let mut server = Self {
+            directory,
+            program,
+            configuration: String::new(),
+            login: String::new(),
+            port: 0,
+            monitor: None,
+            running: None,
+            said: None,
+        };
+        server.configuration = configuration.replace("STORE", &format!("{:?}", server.store()));
         server.restart();
         Some(server)
+    }
+
+    /// Has its own address name this user, with the password.
+    pub(crate) fn entered_by(mut self, user: &str, password: &str) -> Self {
+        self.login = format!("{user}:{password}@");
+        self
     }
 
     /// Starts three servers, `n0` to `n2`, that are one cluster.
@@ -106,7 +135,7 @@ impl NatsServer {
         // The first time the server chooses, and says which it has.
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
         let path = self.directory.path().join("nats.conf");
-        let text = format!("listen: \"127.0.0.1:{port}\"\n{}\n", self.more);
+        let text = self.configuration.replace(ADDRESS, &format!("127.0.0.1:{port}"));
         fs::write(&path, text).expect("it is ours");
         let mut child = Command::new(&self.program)
             .arg("--config")
@@ -124,6 +153,9 @@ impl NatsServer {
             if let Some((_, address)) = line.split_once("client connections on ") {
                 let port = address.rsplit(':').next().and_then(|port| port.trim().parse().ok());
                 self.port = port.expect("an address has a port");
+            }
+            if let Some((_, address)) = line.split_once("http monitor on ") {
+                self.monitor = Some(address.trim().to_owned());
             }
             let is_ready = line.contains("Server is ready");
             said.push(line);
@@ -148,12 +180,22 @@ impl NatsServer {
     /// Waits for a line of its log with this text.
     #[track_caller]
     pub(crate) fn wait_until_says(&self, text: &str) {
+        self.says_before(text);
+    }
+
+    /// The same, and returns what it has said before that since it was last listened
+    /// to.
+    #[track_caller]
+    pub(crate) fn says_before(&self, text: &str) -> Vec<String> {
         let said = self.said.as_ref().expect("it was started");
+        let mut before = Vec::new();
         loop {
             let line = said.recv_timeout(HANG_LIMIT);
-            if line.unwrap_or_else(|_| panic!("it never says `{text}`")).contains(text) {
-                return;
+            let line = line.unwrap_or_else(|_| panic!("it never says `{text}`"));
+            if line.contains(text) {
+                return before;
             }
+            before.push(line);
         }
     }
 
@@ -173,7 +215,20 @@ impl NatsServer {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        format!("nats://{}127.0.0.1:{}", self.login, self.port)
+    }
+
+    /// Asks it for what it tells of itself at this path. Its configuration has to have
+    /// an address for that.
+    pub(crate) fn tells(&self, path: &str) -> Value {
+        let monitor = self.monitor.as_ref().expect("it was asked to tell of itself");
+        let mut stream = TcpStream::connect(monitor).expect("it listens there");
+        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads that");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers and closes");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body is behind a head");
+        serde_json::from_str(body).expect("it is JSON")
     }
 }
 
@@ -181,6 +236,19 @@ impl Drop for NatsServer {
     fn drop(&mut self) {
         self.kill9();
     }
+}
+
+/// Has a server look at a configuration, and returns what it has to say against it;
+/// `None` where there is no server.
+pub(crate) fn objects_to(configuration: &str) -> Option<Result<(), String>> {
+    let program = program()?;
+    let directory = tempfile::tempdir().expect("there is a temporary directory");
+    let path = directory.path().join("nats.conf");
+    fs::write(&path, configuration).expect("it is ours");
+    let looked = Command::new(program).arg("-t").arg("-c").arg(&path).output();
+    let looked = looked.expect("the server starts");
+    let said = String::from_utf8_lossy(&looked.stderr).into_owned();
+    Some(if looked.status.success() { Ok(()) } else { Err(said) })
 }
 
 /// Finds the server.
