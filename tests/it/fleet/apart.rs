@@ -1,10 +1,12 @@
-//! Runs and workers that share a server and nothing else: labels and prefixes.
+//! Runs and workers that share a server and nothing else: labels and prefixes, and a
+//! worker that is told of the server as it starts.
 
 use async_nats::jetstream;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use super::refused::meeting_at;
 use super::{LONG, SESSION, check_each_row_once, echo, map, mapping, table};
 use crate::support::fleet::Fleet;
 use crate::support::tine::Place;
@@ -79,4 +81,20 @@ fn two_prefixes_on_one_server_know_nothing_of_each_other() {
         check_each_row_once(place, 6);
     }
     assert_eq!(models.map(|model| model.finish().len()), [6; 2]);
+}
+
+#[test]
+fn a_worker_goes_to_the_server_that_its_flag_names_and_not_to_that_of_its_configuration() {
+    let Some(fleet) = Fleet::start(LONG) else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it has one");
+    drop(listener);
+    let (own, place, here, there) =
+        (meeting_at(&format!("nats://{address}")), table(3), echo(), echo());
+    let worker = own.tine(["worker", "--connect", &fleet.nats.url()]).server(&there).start();
+    map(&fleet, &place, &here, &[]).run().exits(0);
+    check_each_row_once(&place, 3);
+    worker.signal(Signal::SIGTERM);
+    worker.wait().exits(0);
+    assert_eq!((here.finish().len(), there.finish().len()), (0, 3));
 }
