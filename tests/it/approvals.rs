@@ -287,7 +287,7 @@ const EVERYDAY: [&str; 7] = [
 ];
 
 /// Tells whether commands that only read run unasked here.
-fn has_sandbox(repository: &Repository) -> bool {
+pub(crate) fn has_sandbox(repository: &Repository) -> bool {
     let check = ["permissions", "check", "--json", "Bash(ls)"];
     let has = repository.place.tine(check).run().exits(0).stdout.contains("\"allow\"");
     assert!(has || std::env::var("REQUIRE_SANDBOX").is_err(), "there must be a sandbox");
