@@ -3,6 +3,7 @@
 //!
 //! Where there is no NATS server these tests pass, unless `REQUIRE_NATS=1`.
 
+mod altered;
 mod apart;
 mod asked;
 mod batches;
