@@ -109,8 +109,14 @@ impl Shop {
         let claim = Claim { version, worker: Arc::clone(&self.name), unit: name.unit, ended };
         let answer = self.engine.claim(&name.run, claim.encode().into()).await?;
         let answer = parcel::opened(&self.engine, answer).await;
-        let claimed =
-            answer.and_then(|bytes| Claimed::decode(&bytes).map_err(|error| error.to_string()));
+        let claimed = answer.and_then(|bytes| {
+            Claimed::decode(&bytes).map_err(|error| {
+                format!(
+                    "what its coordinator answers cannot be read: {error}; install the same \
+                     tine on both"
+                )
+            })
+        });
         Ok(claimed.unwrap_or_else(Claimed::Refused))
     }
 

@@ -4,16 +4,19 @@
 use std::time::Duration;
 
 use async_nats::jetstream;
+use futures_util::FutureExt as _;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tine::event::UnitId;
-use tine::fleet::engine::{Engine, Job};
+use tine::fleet::engine::{Asked, Engine, Job};
 use tine::fleet::wire::{Claim, Claimed};
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
-use super::{LONG, SESSION, check_each_row_once, echo, logged, map, table};
+use super::{LONG, SESSION, SHORT, check_each_row_once, echo, logged, map, table};
 use crate::support::fleet::Fleet;
 use crate::support::nats::{NatsServer, offer, settings};
-use crate::support::tine::{Finished, Place};
+use crate::support::tine::{Finished, HANG_LIMIT, Place};
 
 /// A place that meets at this address.
 pub(super) fn meeting_at(url: &str) -> Place {
@@ -157,6 +160,55 @@ fn a_worker_says_why_it_was_refused_and_works_for_others() {
     check_each_row_once(&place, 3);
 }
 
+/// Answers the first claim for a slot of `another` with what is no answer, and returns
+/// who hears of the claims behind that.
+async fn answers_strangely(engine: &Engine) -> Asked {
+    let mut claims = engine.claims("another").await.expect("the server is there");
+    offer(engine, [Job { run: "another".into(), unit: 1, label: None }]).await;
+    let request = claims.next().await.expect("the slot is claimed");
+    engine.answer(&request, "\u{0}{[".into()).await.expect("the server is there");
+    claims
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_told_with_what_to_do_and_its_worker_works_for_others() {
+    // It does not end here: so no ticket comes again by itself.
+    let Some(mut fleet) = Fleet::start(600) else { return };
+    let (place, model) = (table(3), echo());
+    fleet.work(1, Some(&model));
+    let runtime = Runtime::new().expect("a runtime");
+    let engine = runtime.block_on(engine(&fleet));
+    let mut claims = runtime.block_on(answers_strangely(&engine));
+    let said = fleet.workers[0].says();
+    let expected = "a slot of another is not for this worker: what its coordinator answers cannot \
+                    be read: malformed message: expected value at line 1 column 1; install the \
+                    same tine on both";
+    assert_eq!(said, expected);
+    // One that came again at once would be asked for in front of these.
+    map(&fleet, &place, &model, &[]).run().exits(0);
+    check_each_row_once(&place, 3);
+    assert!(runtime.block_on(async { claims.next().now_or_never() }).is_none());
+}
+
+#[test]
+fn a_ticket_whose_answer_could_not_be_read_comes_again() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    fleet.work(1, None);
+    let runtime = Runtime::new().expect("a runtime");
+    let engine = runtime.block_on(engine(&fleet));
+    let mut claims = runtime.block_on(answers_strangely(&engine));
+    fleet.workers[0].says();
+    runtime.block_on(async {
+        let again = timeout(HANG_LIMIT, claims.next()).await;
+        let again = again.expect("it is claimed again").unwrap();
+        assert_eq!(Claim::decode(&again.payload).unwrap().unit, UnitId(1));
+        engine.answer(&again, Claimed::Over.encode().into()).await.unwrap();
+    });
+    fleet.workers[0].signal(Signal::SIGTERM);
+    let end = "taking no more agents; a second signal ends those at work, too".to_owned();
+    assert_eq!(fleet.workers[0].ends(), (Some(0), vec![end]));
+}
+
 #[test]
 fn tickets_of_runs_that_are_gone_keep_nobody_from_work() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
@@ -168,7 +220,7 @@ fn tickets_of_runs_that_are_gone_keep_nobody_from_work() {
     fleet.work(2, Some(&model));
     map(&fleet, &place, &model, &[]).run().exits(0);
     check_each_row_once(&place, 5);
-    fleet.workers[0].signal(nix::sys::signal::Signal::SIGTERM);
+    fleet.workers[0].signal(Signal::SIGTERM);
     assert_eq!(fleet.workers[0].ends().0, Some(0));
 }
 
