@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream;
+use async_nats::jetstream::consumer::AckPolicy;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -82,6 +83,54 @@ async fn what_one_lays_out_everybody_else_finds_equal() {
         connected.unwrap();
     }
     Engine::connect(&settings, "test").await.unwrap();
+}
+
+/// A stream's settings in one line: name and subjects, how messages go, their age and
+/// how long a double is known, most for each subject, and where they are kept.
+async fn settings_of(stream: &str, server: &NatsServer) -> String {
+    let stream = raw(server).await.get_stream(stream).await.expect("it was laid out");
+    let it = &stream.cached_info().config;
+    let bounds = [it.max_messages, it.max_bytes, it.max_message_size.into()];
+    assert!(bounds.iter().all(|&bound| bound <= 0), "nothing else bounds it: {it:?}");
+    let each = if it.discard_new_per_subject { " per subject" } else { "" };
+    format!(
+        "{} [{}] {:?} {:?}{each} {:?}/{:?} {} {:?}*{} rollup={} deny_delete={}",
+        it.name,
+        it.subjects.join(" "),
+        it.retention,
+        it.discard,
+        it.max_age,
+        it.duplicate_window,
+        it.max_messages_per_subject,
+        it.storage,
+        it.num_replicas,
+        it.allow_rollup,
+        it.deny_delete,
+    )
+}
+
+#[tokio::test]
+async fn all_that_is_laid_out_has_these_settings() {
+    let Some(server) = NatsServer::start() else { return };
+    let settings = nats::settings(server.url(), Duration::from_secs(10));
+    let _engine = Engine::connect(&settings, "test").await.unwrap();
+    let names: Vec<String> = raw(&server).await.stream_names().try_collect().await.unwrap();
+    let mut all = join_all(names.iter().map(|name| settings_of(name, &server))).await;
+    all.sort();
+    insta::assert_snapshot!(all.join("\n"), @r"
+    KV_tine-control [$KV.tine-control.>] Limits New 86400s/120s 1 File*1 rollup=true deny_delete=true
+    KV_tine-workers [$KV.tine-workers.>] Limits New 15s/15s 1 File*1 rollup=true deny_delete=true
+    OBJ_tine-blobs [$O.tine-blobs.C.> $O.tine-blobs.M.>] Limits New 604800s/120s -1 File*1 rollup=true deny_delete=false
+    tine-events-0 [tine.events.0.> tine.results.0.>] Limits Old 604800s/120s -1 File*1 rollup=false deny_delete=false
+    tine-events-1 [tine.events.1.> tine.results.1.>] Limits Old 604800s/120s -1 File*1 rollup=false deny_delete=false
+    tine-events-2 [tine.events.2.> tine.results.2.>] Limits Old 604800s/120s -1 File*1 rollup=false deny_delete=false
+    tine-events-3 [tine.events.3.> tine.results.3.>] Limits Old 604800s/120s -1 File*1 rollup=false deny_delete=false
+    tine-jobs [tine.jobs.>] WorkQueue New per subject 86400s/10s 1 File*1 rollup=false deny_delete=false
+    ");
+    let jobs = raw(&server).await.get_stream("tine-jobs").await.unwrap();
+    let any = jobs.consumer_info("any").await.unwrap().config;
+    let expected = (AckPolicy::Explicit, Duration::from_secs(10), -1, 4096);
+    assert_eq!((any.ack_policy, any.ack_wait, any.max_deliver, any.max_waiting), expected);
 }
 
 #[tokio::test]
