@@ -162,7 +162,8 @@ fn check_map(fleet: &mut Fleet) {
     dismiss(fleet);
 }
 
-/// Has a fork write a file, for which more than small messages is sent.
+/// Has a fork write a file, in a workspace that is more than a server sends before it
+/// hears that it may go on.
 #[track_caller]
 fn check_fork(fleet: &mut Fleet) {
     let write = json!({"file_path": "made.txt", "content": "of a fork\n"});
@@ -172,6 +173,10 @@ fn check_fork(fleet: &mut Fleet) {
     });
     fleet.work_apart(1, &model, "");
     let repository = repository();
+    // Packed it would be small if it repeated anything.
+    let words = (0..800_000_u32).map(|it| format!("{:08x}", it.wrapping_mul(2_654_435_761)));
+    repository.write("large.txt", &words.collect::<String>());
+    repository.commit("Grow");
     run(fleet, &repository.place, &model, &[]).run().exits(0);
     assert_eq!(repository.place.read("made.txt").as_deref(), Some("of a fork\n"));
     assert_eq!(model.finish().iter().filter(|request| is_theirs(request)).count(), 2);
