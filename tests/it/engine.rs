@@ -536,8 +536,9 @@ async fn a_blob_comes_back_as_it_was_and_no_other_under_its_name() {
 
 /// Waits until nothing of any blob is on the server.
 async fn no_blob_is_left(server: &NatsServer) {
-    let mut stream = raw(server).await.get_stream("OBJ_tine-blobs").await.unwrap();
-    while stream.info().await.unwrap().state.messages > 0 {
+    let stream = raw(server).await.get_stream("OBJ_tine-blobs").await;
+    let mut stream = stream.expect("whoever came first has made it");
+    while stream.info().await.expect("the server is there").state.messages > 0 {
         tokio::task::yield_now().await;
     }
 }

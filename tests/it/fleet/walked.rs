@@ -47,12 +47,11 @@ fn most_at_work(place: &Place) -> usize {
 fn a_map_has_no_more_rows_at_work_than_it_says_though_there_are_places() {
     both(|side| {
         let (gate, came) = (Gate::closed(), AtomicUsize::new(0));
-        let opened = gate.clone();
         let model = serve(move |talk| {
             if came.fetch_add(1, Ordering::SeqCst) == 1 {
-                opened.open();
+                gate.open();
             }
-            Reaction::text_reply(&format!("saw {}", row(talk))).behind(&opened)
+            Reaction::text_reply(&format!("saw {}", row(talk))).behind(&gate)
         });
         side.work(&[3, 2], Some(&model));
         let place = table(40);
