@@ -9,6 +9,7 @@ use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectStore}
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
+use super::pieces::digest_of;
 use super::tries::Failed;
 use super::{Engine, EngineError};
 
@@ -69,7 +70,7 @@ impl Engine {
         let store = self.blobs().await?;
         let put = || async {
             let before = store.info(&name).await.ok();
-            if before.as_ref().is_some_and(|info| is_whole(info, bytes.len())) {
+            if before.as_ref().is_some_and(|info| is_whole(info, bytes)) {
                 return Ok(hash);
             }
             self.write_blob(&name, bytes).await?;
@@ -116,11 +117,13 @@ impl Engine {
     }
 }
 
-/// Tells whether a blob is there and will be for a while.
-fn is_whole(info: &ObjectInfo, size: usize) -> bool {
+/// Tells whether a blob is there, as these bytes, and will be for a while.
+fn is_whole(info: &ObjectInfo, bytes: &[u8]) -> bool {
     let age = info.modified.map(|then| async_nats::datetime::now() - then);
     let is_fresh = age.and_then(|age| age.try_into().ok()).is_none_or(|age: Duration| age < FRESH);
-    !info.deleted && info.size == size && is_fresh
+    let has_size = !info.deleted && info.size == bytes.len();
+    // Somebody else may have written something else under its name.
+    has_size && is_fresh && info.digest == Some(digest_of(bytes))
 }
 
 async fn read(store: &ObjectStore, hash: Hash) -> Result<Vec<u8>, Failed> {

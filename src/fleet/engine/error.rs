@@ -175,8 +175,7 @@ pub enum EngineError {
     /// A blob's bytes are not those it was named after.
     #[error(
         "blob {name} is not what its name says\n\
-         hint: somebody else wrote to the bucket of blobs: see who may, and remove the blob, \
-         since one that is there is not sent again"
+         hint: somebody else wrote to the bucket of blobs: see who may; the next run sends it again"
     )]
     FalseBlob {
         /// Its name.

@@ -10,7 +10,7 @@ use async_nats::jetstream::object_store::{ObjectInfo, ObjectOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use bytes::Bytes;
-use ring::digest::{Context, SHA256};
+use ring::digest::{SHA256, digest};
 use uuid::Uuid;
 
 use super::publish::Unpublished;
@@ -20,6 +20,11 @@ use super::{Engine, EngineError};
 /// The size of the pieces that a blob is stored in; what NATS takes by default is
 /// eight times that.
 const PIECE: usize = 128 * 1024;
+
+/// Returns what NATS says of an object with these bytes.
+pub(super) fn digest_of(bytes: &[u8]) -> String {
+    format!("SHA-256={}", URL_SAFE.encode(digest(&SHA256, bytes)))
+}
 
 /// Pieces that are written in vain unless somebody says where they are.
 struct Pieces<'a> {
@@ -49,11 +54,10 @@ impl Engine {
         let subject = self.pieces_subject(&nuid);
         let mut pieces = Pieces { engine: self, nuid: nuid.clone(), are_needed: false };
         let size = PIECE.min(self.message_cap() / 2);
-        let (mut count, mut digest) = (0, Context::new(&SHA256));
+        let mut count = 0;
         for piece in bytes.chunks(size) {
             let message = PublishMessage::build().payload(Bytes::copy_from_slice(piece));
             self.stored(&subject, message).await?;
-            digest.update(piece);
             count += 1;
         }
         let bucket = self.names.blobs_bucket();
@@ -69,7 +73,7 @@ impl Engine {
             size: bytes.len(),
             chunks: count,
             modified: Some(async_nats::datetime::now()),
-            digest: Some(format!("SHA-256={}", URL_SAFE.encode(digest.finish()))),
+            digest: Some(digest_of(bytes)),
             deleted: false,
         };
         let info = serde_json::to_vec(&info).expect("it has strings and numbers alone");
