@@ -9,12 +9,14 @@ mod executor;
 mod far;
 mod grant;
 pub mod ground;
+mod lent;
 mod load;
 mod lookout;
 mod near;
 pub mod packet;
 mod parcel;
 pub mod permits;
+mod place;
 mod post;
 mod shipping;
 #[cfg(test)]
