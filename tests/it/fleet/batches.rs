@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::stories::{of_log, of_records};
+use super::stories::{most_at_work, of_log, of_records};
 use super::{LONG, SESSION, batch, both, call, echo, map, script, table, task, task_with};
 use crate::support::fleet::Fleet;
 use crate::support::life::Life;
@@ -134,16 +134,7 @@ fn no_moment_of_the_log_has_more_slots_at_work_than_there_are_places() {
     fleet.work(2, Some(&model));
     fleet.work(3, Some(&model));
     map(&fleet, &place, &model, &["--session-id", SESSION]).run().exits(0);
-    let (mut at_work, mut most) = (0, 0);
-    for line in place.log() {
-        match line["kind"].as_str() {
-            Some("unit_started") => at_work += 1,
-            Some("unit_ended") => at_work -= 1,
-            _ => {}
-        }
-        most = most.max(at_work);
-    }
-    assert_eq!((at_work, most), (0, 5));
+    assert_eq!(most_at_work(&place), 5);
 }
 
 #[test]

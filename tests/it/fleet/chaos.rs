@@ -1,12 +1,11 @@
 //! Maps of many rows in which somebody is killed or cut off: each row has its one line,
 //! and nothing is asked twice of which the log does not say why.
 
+use futures_util::StreamExt as _;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
-
-use futures_util::StreamExt as _;
 
 use super::{
     LONG, SESSION, SHORT, check_each_row_once, held, logged, lost_of, map, mapping, results, row,
@@ -15,7 +14,7 @@ use super::{
 use crate::support::fleet::Fleet;
 use crate::support::relay::Relay;
 use crate::support::server::{Gate, Server};
-use crate::support::tine::{HANG_LIMIT, Place};
+use crate::support::tine::{HANG_LIMIT, Place, Running};
 use crate::support::wait::until;
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
@@ -36,6 +35,46 @@ fn early(count: usize, gate: &Gate) -> Server {
         let number: usize = row(talk)[1..].parse().expect("rows are numbered");
         if number < count { open.clone() } else { gate.clone() }
     })
+}
+
+/// A map of a thousand rows over two workers, in its middle: half of the rows are
+/// answered, and each place has one that is not until the gate opens.
+struct Middle {
+    fleet: Fleet,
+    /// The way of one process to the server, if it has one of its own.
+    relay: Relay,
+    place: Place,
+    model: Server,
+    gate: Gate,
+    running: Running,
+}
+
+/// Who reaches the server over a relay.
+enum Apart {
+    Nobody,
+    TheFirstWorker,
+    TheCoordinator,
+}
+
+/// Begins such a map; `None` where there is no server.
+fn middle(lease_s: u32, apart: Apart) -> Option<Middle> {
+    let mut fleet = Fleet::start(lease_s)?;
+    let relay = Relay::to(fleet.nats.port());
+    let gate = Gate::closed();
+    let (place, model) = (table(ROWS), early(EARLY, &gate));
+    let [most, other] = [PLACES / 2; 2];
+    match apart {
+        Apart::TheFirstWorker => fleet.work_over(&relay.url(), most, Some(&model)),
+        Apart::Nobody | Apart::TheCoordinator => fleet.work(most, Some(&model)),
+    };
+    fleet.work(other, Some(&model));
+    place.configure(&match apart {
+        Apart::TheCoordinator => fleet.configuration_over(&relay.url()),
+        Apart::Nobody | Apart::TheFirstWorker => fleet.configuration(),
+    });
+    let running = mapping(&place, &model, &KEPT).start();
+    model.wait_until_came(EARLY + PLACES);
+    Some(Middle { fleet, relay, place, model, gate, running })
 }
 
 /// Checks that of a thousand rows each has ended once, and that none was asked for more
@@ -67,13 +106,8 @@ fn beats(fleet: &Fleet, worker: usize, count: usize) {
 
 #[test]
 fn of_a_thousand_rows_those_of_a_killed_worker_run_again_and_no_others() {
-    let Some(mut fleet) = Fleet::start(SHORT) else { return };
-    let gate = Gate::closed();
-    let (place, model) = (table(ROWS), early(EARLY, &gate));
-    fleet.work(PLACES / 2, Some(&model));
-    fleet.work(PLACES / 2, Some(&model));
-    let running = map(&fleet, &place, &model, &KEPT).start();
-    model.wait_until_came(EARLY + PLACES);
+    let Some(middle) = middle(SHORT, Apart::Nobody) else { return };
+    let Middle { mut fleet, relay: _, place, model, gate, running } = middle;
     fleet.workers[0].kill9();
     gate.open();
     running.wait().exits(0);
@@ -83,13 +117,8 @@ fn of_a_thousand_rows_those_of_a_killed_worker_run_again_and_no_others() {
 
 #[test]
 fn a_thousand_rows_lose_and_double_nothing_when_the_server_is_killed() {
-    let Some(mut fleet) = Fleet::start(LONG) else { return };
-    let gate = Gate::closed();
-    let (place, model) = (table(ROWS), early(EARLY, &gate));
-    fleet.work(PLACES / 2, Some(&model));
-    fleet.work(PLACES / 2, Some(&model));
-    let running = map(&fleet, &place, &model, &KEPT).start();
-    model.wait_until_came(EARLY + PLACES);
+    let Some(middle) = middle(LONG, Apart::Nobody) else { return };
+    let Middle { mut fleet, relay: _, place, model, gate, running } = middle;
     fleet.nats.kill9();
     // Now they have something to say, and nobody hears it.
     gate.open();
@@ -101,13 +130,8 @@ fn a_thousand_rows_lose_and_double_nothing_when_the_server_is_killed() {
 
 #[test]
 fn of_a_thousand_rows_those_run_again_that_a_killed_coordinator_had_not_heard_of() {
-    let Some(mut fleet) = Fleet::start(LONG) else { return };
-    let gate = Gate::closed();
-    let (place, model) = (table(ROWS), early(EARLY, &gate));
-    fleet.work(PLACES / 2, Some(&model));
-    fleet.work(PLACES / 2, Some(&model));
-    let running = map(&fleet, &place, &model, &KEPT).start();
-    model.wait_until_came(EARLY + PLACES);
+    let Some(middle) = middle(LONG, Apart::Nobody) else { return };
+    let Middle { fleet, relay: _, place, model, gate, running } = middle;
     running.signal(Signal::SIGKILL);
     drop(running.wait());
     let (came, before) = (model.count(), logged(&place, "unit_ended").len());
@@ -121,14 +145,8 @@ fn of_a_thousand_rows_those_run_again_that_a_killed_coordinator_had_not_heard_of
 
 #[test]
 fn a_thousand_rows_end_once_though_a_worker_is_cut_off_for_ten_seconds() {
-    let Some(mut fleet) = Fleet::start(LONG) else { return };
-    let relay = Relay::to(fleet.nats.port());
-    let gate = Gate::closed();
-    let (place, model) = (table(ROWS), early(EARLY, &gate));
-    fleet.work_over(&relay.url(), PLACES / 2, Some(&model));
-    fleet.work(PLACES / 2, Some(&model));
-    let running = map(&fleet, &place, &model, &KEPT).start();
-    model.wait_until_came(EARLY + PLACES);
+    let Some(middle) = middle(LONG, Apart::TheFirstWorker) else { return };
+    let Middle { fleet, relay, place, model, gate, running } = middle;
     relay.cut();
     // As long as the lease: its slots may be given to the other one, or not yet.
     beats(&fleet, 1, 4);
@@ -140,15 +158,8 @@ fn a_thousand_rows_end_once_though_a_worker_is_cut_off_for_ten_seconds() {
 
 #[test]
 fn a_thousand_rows_lose_nothing_though_the_coordinator_is_cut_off_for_ten_seconds() {
-    let Some(mut fleet) = Fleet::start(LONG) else { return };
-    let relay = Relay::to(fleet.nats.port());
-    let gate = Gate::closed();
-    let (place, model) = (table(ROWS), early(EARLY, &gate));
-    fleet.work(PLACES / 2, Some(&model));
-    fleet.work(PLACES / 2, Some(&model));
-    place.configure(&fleet.configuration_over(&relay.url()));
-    let running = mapping(&place, &model, &KEPT).start();
-    model.wait_until_came(EARLY + PLACES);
+    let Some(middle) = middle(LONG, Apart::TheCoordinator) else { return };
+    let Middle { fleet, relay, place, model, gate, running } = middle;
     relay.cut();
     beats(&fleet, 1, 4);
     gate.open();

@@ -47,6 +47,21 @@ pub(super) fn of_records(side: &Side, place: &Place, records: &Records) -> Story
     story
 }
 
+/// Returns how many slots were at work at once, by a log in which all have ended.
+pub(super) fn most_at_work(place: &Place) -> usize {
+    let (mut at_work, mut most) = (0_usize, 0);
+    for line in place.log() {
+        match line["kind"].as_str() {
+            Some("unit_started") => at_work += 1,
+            Some("unit_ended") => at_work -= 1,
+            _ => {}
+        }
+        most = most.max(at_work);
+    }
+    assert_eq!(at_work, 0, "all have ended");
+    most
+}
+
 fn plain(side: &Side, place: &Place, value: &Value) -> Value {
     match value {
         Value::String(text) => side.plain(place, text).into(),

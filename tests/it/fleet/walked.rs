@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::batches::repository;
-use super::stories::{of_log, of_records};
+use super::stories::{most_at_work, of_log, of_records};
 use super::{SESSION, Side, both, held, logged, row, table};
 use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::serve;
@@ -27,20 +27,6 @@ fn lines(place: &Place) -> Vec<Value> {
         ["id", "status", "result", "error"].iter().map(|name| line[*name].clone()).collect()
     };
     text.lines().map(line).collect()
-}
-
-/// The most slots that were at work at once, by the log.
-fn most_at_work(place: &Place) -> usize {
-    let (mut at_work, mut most) = (0, 0);
-    for line in place.log() {
-        match line["kind"].as_str() {
-            Some("unit_started") => at_work += 1,
-            Some("unit_ended") => at_work -= 1,
-            _ => {}
-        }
-        most = most.max(at_work);
-    }
-    most
 }
 
 #[test]
