@@ -42,21 +42,27 @@ const LEASE_MS: f64 = 10_000.0;
 
 /// The time of maps, beside the local pool, and how it grows.
 pub(crate) fn fleet() -> Vec<Figure> {
-    let Some(server) = Server::start() else { return Vec::new() };
+    let Some(server) = Server::start() else {
+        // As the tests have it.
+        let is_wanted = std::env::var_os("REQUIRE_NATS").is_some();
+        assert!(!is_wanted, "there is no NATS server: set `NATS_SERVER`");
+        return Vec::new();
+    };
     let two = Fleet::start(&server, 2);
     let local = two.map("local", 1_000);
     let some = two.map("nats", 1_000);
     let many = two.map("nats", 10_000);
     let many_here = two.map("local", 10_000);
     let mut faults = Vec::new();
-    let cancel = median((0..CANCELS).map(|_| two.cancel(&mut faults)).collect());
+    let cancel = (0..CANCELS).map(|_| two.cancel(&mut faults)).fold(0.0, f64::max);
     drop(two);
     let eight = Fleet::start(&server, 8);
     let wide = eight.map("nats", 10_000);
     drop(eight);
     let mut kept = Vec::new();
     let kills = (0..KILLS).map(|_| Fleet::start(&server, 2).killed(&mut kept));
-    let again = median(kills.collect());
+    // What holds is the limit of each, and not of most.
+    let again = kills.fold(0.0, f64::max);
     let slot = (some - local) / 1_000.0;
     // A ticket goes to whoever has a place next.
     let most = LEASE_MS + f64::from(LONG_DELAY_MS);
@@ -70,9 +76,19 @@ pub(crate) fn fleet() -> Vec<Figure> {
         // is what one run differs from the next.
         Figure::new(wider, wide / many, 1.2, Unit::Times),
         Figure::new("10,000 slots in the local pool of 16", many_here, 8_000.0, Unit::Millis),
-        Figure::new("kill -9 of one of 2 workers, its 8 begun again", again, most, Unit::Millis),
+        Figure::new(
+            "kill -9 of one of 2 workers, its 8 begun again, slowest of 3",
+            again,
+            most,
+            Unit::Millis,
+        ),
         Figure::none_of("... faults: 8 lost once each, every row completed", kept),
-        Figure::new("cancel of 16 running and 984 queued, 2 workers", cancel, 50.0, Unit::Millis),
+        Figure::new(
+            "cancel of 16 running and 984 queued, slowest of 5",
+            cancel,
+            50.0,
+            Unit::Millis,
+        ),
         Figure::none_of("... faults: 16 cancelled, 984 never started, exit code 130", faults),
     ]
 }
