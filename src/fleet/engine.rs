@@ -41,6 +41,7 @@ use async_nats::jetstream::Context;
 use names::Names;
 use signs::Signs;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 /// A connection to the servers, with everything in place that the pool needs there.
 ///
@@ -52,6 +53,8 @@ pub struct Engine {
     names: Arc<Names>,
     signs: Signs,
     lease: Duration,
+    /// What goes on when nobody waits for it.
+    tasks: TaskTracker,
 }
 
 /// One slot that waits for a worker.
@@ -100,6 +103,6 @@ impl Engine {
         let jetstream = async_nats::jetstream::new(client.clone());
         let names = Arc::new(Names::new("tine").expect("it is a prefix"));
         let (_, signs) = signs::signs();
-        Self { client, jetstream, names, signs, lease }
+        Self { client, jetstream, names, signs, lease, tasks: TaskTracker::new() }
     }
 }

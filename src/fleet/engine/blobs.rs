@@ -69,12 +69,17 @@ impl Engine {
         let name = hash.to_string();
         let store = self.blobs().await?;
         let put = || async {
-            let before = store.info(&name).await.ok();
-            if before.as_ref().is_some_and(|info| is_whole(info, bytes)) {
+            // Somebody else may have written something else under its name.
+            let before = store.info(&name).await.ok().filter(|info| says(info, bytes));
+            if before.as_ref().is_some_and(is_fresh) {
                 return Ok(hash);
             }
-            self.write_blob(&name, bytes).await?;
-            if let Some(before) = before {
+            let is_there = async || {
+                let now = store.info(&name).await;
+                now.is_ok_and(|info| says(&info, bytes) && is_fresh(&info))
+            };
+            self.write_blob((&name, bytes), is_there).await?;
+            if let Some(before) = before.filter(|info| is_number(&info.nuid)) {
                 // They are old; without this they go by themselves soon.
                 let _ = self.purge_pieces(&before.nuid).await;
             }
@@ -117,13 +122,20 @@ impl Engine {
     }
 }
 
-/// Tells whether a blob is there, as these bytes, and will be for a while.
-fn is_whole(info: &ObjectInfo, bytes: &[u8]) -> bool {
+/// Tells whether an object is said to have these bytes.
+fn says(info: &ObjectInfo, bytes: &[u8]) -> bool {
+    !info.deleted && info.size == bytes.len() && info.digest == Some(digest_of(bytes))
+}
+
+/// Tells whether an object will be there for a while.
+fn is_fresh(info: &ObjectInfo) -> bool {
     let age = info.modified.map(|then| async_nats::datetime::now() - then);
-    let is_fresh = age.and_then(|age| age.try_into().ok()).is_none_or(|age: Duration| age < FRESH);
-    let has_size = !info.deleted && info.size == bytes.len();
-    // Somebody else may have written something else under its name.
-    has_size && is_fresh && info.digest == Some(digest_of(bytes))
+    age.and_then(|age| age.try_into().ok()).is_none_or(|age: Duration| age < FRESH)
+}
+
+/// Tells whether this may be the number of pieces, and not a pattern for others.
+fn is_number(nuid: &str) -> bool {
+    !nuid.is_empty() && nuid.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 async fn read(store: &ObjectStore, hash: Hash) -> Result<Vec<u8>, Failed> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_nats::{ConnectError, ConnectErrorKind, ConnectOptions, ServerAddr};
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use super::names::{Names, unescape};
 use super::settings::{Settings, Tls};
@@ -17,8 +18,8 @@ use super::{Engine, EngineError};
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Longest wait for streams and buckets to be in place: in a cluster each of them
-/// first chooses a leader.
-const LAYOUT_LIMIT: Duration = Duration::from_secs(15);
+/// first chooses a leader, and one that was just started its own.
+const LAYOUT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Longest wait for an answer of JetStream and for the acknowledgement of a message.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -72,7 +73,14 @@ impl Engine {
         let mut jetstream = async_nats::jetstream::new(client.clone());
         jetstream.set_timeout(ANSWER_LIMIT);
         let names = Arc::new(names);
-        let engine = Self { client, jetstream, names, signs, lease: settings.lease };
+        let engine = Self {
+            client,
+            jetstream,
+            names,
+            signs,
+            lease: settings.lease,
+            tasks: TaskTracker::new(),
+        };
         match timeout(LAYOUT_LIMIT, engine.lay_out(settings.replicas)).await {
             Ok(laid_out) => laid_out.map(|()| engine),
             Err(_) => Err(EngineError::NoJetStream { cause: "no answer in time".to_owned() }),

@@ -11,6 +11,7 @@ use async_nats::jetstream::stream::{
 };
 use async_nats::jetstream::{Context, ErrorCode};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::Engine;
 use super::error::{Denied, EngineError, Kind};
@@ -43,14 +44,19 @@ const WAITING_CAP: i64 = 4096;
 /// The copies where nothing is configured and there are servers enough.
 const REPLICAS: usize = 3;
 
+/// How long a cluster may have too few servers for these before that is believed: one
+/// that has just been started has not yet heard of all.
+const JOINING: Duration = Duration::from_secs(8);
+
 /// Error codes of NATS that its client has no name for.
 const REPLICAS_NOT_ALONE: u64 = 10074;
 
 impl Engine {
     /// Makes what is not there, and compares what is.
     pub(super) async fn lay_out(&self, replicas: Option<usize>) -> Result<(), EngineError> {
+        let mut refused = None;
         for config in self.streams() {
-            self.ensure(config, replicas).await?;
+            self.ensure(config, replicas, &mut refused).await?;
         }
         self.consumer(None).await.map(drop)
     }
@@ -92,7 +98,14 @@ impl Engine {
         others.into_iter().chain((0..SHARDS).map(events)).collect()
     }
 
-    async fn ensure(&self, config: Config, replicas: Option<usize>) -> Result<(), EngineError> {
+    /// Makes or compares one stream. `refused` is when a cluster first had too few
+    /// servers.
+    async fn ensure(
+        &self,
+        config: Config,
+        replicas: Option<usize>,
+        refused: &mut Option<Instant>,
+    ) -> Result<(), EngineError> {
         let wanted = match replicas {
             Some(count) => count,
             None => match self.stream_info(&config.name).await? {
@@ -101,14 +114,22 @@ impl Engine {
                 None => 1,
             },
         };
-        let created = self.create(Config { num_replicas: wanted, ..config.clone() }).await;
-        match created {
-            Err(Denied::Said(error)) if replicas.is_none() && is_too_few(&error) => {
-                self.create(Config { num_replicas: 1, ..config }).await
+        let created = loop {
+            let created = self.create(Config { num_replicas: wanted, ..config.clone() }).await;
+            match created {
+                Err(Denied::Said(error)) if replicas.is_none() && is_too_few(&error) => {
+                    let may_join = error.error_code() == ErrorCode::CLUSTER_NO_PEERS;
+                    let since = *refused.get_or_insert_with(Instant::now);
+                    if may_join && since.elapsed() < JOINING {
+                        pause(&error.to_string()).await;
+                        continue;
+                    }
+                    break self.create(Config { num_replicas: 1, ..config }).await;
+                }
+                created => break created,
             }
-            created => created,
-        }
-        .map_err(|denied| denied.into_error("laying out streams"))
+        };
+        created.map_err(|denied| denied.into_error("laying out streams"))
     }
 
     async fn create(&self, config: Config) -> Result<(), Denied> {

@@ -6,11 +6,12 @@
 
 use async_nats::header::NATS_ROLLUP;
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::object_store::{ObjectInfo, ObjectOptions};
+use async_nats::jetstream::object_store::{InfoErrorKind, ObjectInfo, ObjectOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use bytes::Bytes;
 use ring::digest::{SHA256, digest};
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use super::publish::Unpublished;
@@ -26,39 +27,72 @@ pub(super) fn digest_of(bytes: &[u8]) -> String {
     format!("SHA-256={}", URL_SAFE.encode(digest(&SHA256, bytes)))
 }
 
-/// Pieces that are written in vain unless somebody says where they are.
+/// Pieces of a blob that are being written.
 struct Pieces<'a> {
     engine: &'a Engine,
+    name: &'a str,
     nuid: String,
-    are_needed: bool,
+    fate: Fate,
+}
+
+/// What becomes of pieces.
+#[derive(Clone, Copy)]
+enum Fate {
+    /// Nothing says where they are.
+    InVain,
+    /// Something was sent that says it, and may be there.
+    Unknown,
+    /// They are there.
+    Known,
 }
 
 impl Drop for Pieces<'_> {
     fn drop(&mut self) {
-        if !self.are_needed {
-            let (engine, nuid) = (self.engine.clone(), std::mem::take(&mut self.nuid));
-            tokio::spawn(async move {
-                if let Err(error) = engine.take_back(&nuid).await {
-                    tracing::warn!("pieces of a blob stay on the server for a week: {error}");
+        let fate = self.fate;
+        // Without a runtime they go with their age.
+        let (Fate::InVain | Fate::Unknown, Ok(runtime)) = (fate, Handle::try_current()) else {
+            return;
+        };
+        let (engine, tasks) = (self.engine.clone(), self.engine.tasks.clone());
+        let (name, nuid) = (self.name.to_owned(), std::mem::take(&mut self.nuid));
+        let taking_back = async move {
+            let take_back = || async {
+                if let Fate::Unknown = fate
+                    && engine.is_named(&name, &nuid).await?
+                {
+                    return Ok(());
                 }
-            });
-        }
+                engine.purge_pieces(&nuid).await
+            };
+            if let Err(error) = engine.signs.tried("taking back a blob", take_back).await {
+                tracing::warn!("pieces of a blob stay on the server for a week: {error}");
+            }
+        };
+        tasks.spawn_on(taking_back, &runtime);
     }
 }
 
 impl Engine {
-    /// Writes a blob under this name, in the place of what is there. If it is not done
-    /// or dropped, its pieces are taken back.
-    pub(super) async fn write_blob(&self, name: &str, bytes: &[u8]) -> Result<(), Failed> {
+    /// Writes a blob under this name, in the place of what is there, unless `is_there`
+    /// says at the end that somebody else has written it meanwhile. If it is not done or
+    /// dropped, its pieces are taken back.
+    pub(super) async fn write_blob(
+        &self,
+        (name, bytes): (&str, &[u8]),
+        is_there: impl AsyncFnOnce() -> bool,
+    ) -> Result<(), Failed> {
         let nuid = Uuid::new_v4().simple().to_string();
         let subject = self.pieces_subject(&nuid);
-        let mut pieces = Pieces { engine: self, nuid: nuid.clone(), are_needed: false };
+        let mut pieces = Pieces { engine: self, name, nuid: nuid.clone(), fate: Fate::InVain };
         let size = PIECE.min(self.message_cap() / 2);
         let mut count = 0;
         for piece in bytes.chunks(size) {
             let message = PublishMessage::build().payload(Bytes::copy_from_slice(piece));
             self.stored(&subject, message).await?;
             count += 1;
+        }
+        if is_there().await {
+            return Ok(());
         }
         let bucket = self.names.blobs_bucket();
         let says = format!("$O.{bucket}.M.{}", URL_SAFE.encode(name));
@@ -78,18 +112,31 @@ impl Engine {
         };
         let info = serde_json::to_vec(&info).expect("it has strings and numbers alone");
         let message = PublishMessage::build().header(NATS_ROLLUP, "sub").payload(info.into());
-        // From here on it may be there, whether that is heard or not.
-        pieces.are_needed = true;
+        pieces.fate = Fate::Unknown;
         let said = self.stored(&says, message).await;
-        if let Err(Failed::Final(_)) = &said {
-            pieces.are_needed = false;
+        match said {
+            Ok(()) => pieces.fate = Fate::Known,
+            Err(Failed::Final(_)) => pieces.fate = Fate::InVain,
+            Err(Failed::Passing(_)) => {}
         }
         said
     }
 
-    /// Takes pieces back that nothing names.
-    async fn take_back(&self, nuid: &str) -> Result<(), EngineError> {
-        self.signs.tried("taking back a blob", || self.purge_pieces(nuid)).await
+    /// Waits until all that was written in vain is taken back.
+    pub async fn tidied(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Tells whether the blob with this name has the pieces with this number.
+    async fn is_named(&self, name: &str, nuid: &str) -> Result<bool, Failed> {
+        let store = self.jetstream.get_object_store(self.names.blobs_bucket()).await;
+        let store = store.map_err(|error| Failed::Passing(error.to_string()))?;
+        match store.info(name).await {
+            Ok(info) => Ok(info.nuid == nuid),
+            Err(error) if error.kind() == InfoErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Failed::Passing(error.to_string())),
+        }
     }
 
     /// Removes the pieces with this number, once.
