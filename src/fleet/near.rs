@@ -260,6 +260,8 @@ impl<'a> Near<'a> {
             FromFar::Beat { .. } => {}
             FromFar::Claim(claimant) => return self.claimed(claimant),
             FromFar::Unreadable => return Some(Ended::Lost(None)),
+            // Its outcome came first, and waits for what was said before.
+            FromFar::NoEnd { .. } if self.end.is_some() => {}
             FromFar::NoEnd { attempt, why }
                 if attempt.is_none_or(|attempt| attempt == self.attempt.number) =>
             {

@@ -339,9 +339,15 @@ async fn an_attempt_without_an_end_is_over_if_it_is_this_one() {
         let Ended::Broken(why) = tied.near.await.unwrap() else { panic!("it is over") };
         assert_eq!((&*why, begun.elapsed()), ("no room", Duration::ZERO));
     }
-    let tied = tied();
-    tied.arriving.send(no_end(Some(2))).await.unwrap();
-    assert!(matches!(tied.near.await.unwrap(), Ended::Lost(None)));
+    let other = tied();
+    other.arriving.send(no_end(Some(2))).await.unwrap();
+    assert!(matches!(other.near.await.unwrap(), Ended::Lost(None)));
+    // An outcome stands that waits for what was said before.
+    let ended = tied();
+    for from in [FromFar::End(end(1, 3)), no_end(None)] {
+        ended.arriving.send(from).await.unwrap();
+    }
+    assert!(matches!(ended.near.await.unwrap(), Ended::Over(_)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -228,10 +228,11 @@ impl Shop {
         loop {
             match stops.next().await {
                 Ok(Stop { run, unit }) => {
-                    self.slots.stop(&run, unit.map(UnitId));
+                    // First: whoever takes a slot meanwhile looks for that.
                     if unit.is_none() {
-                        self.gone.note_over(&run.into());
+                        self.gone.note_over(&run.as_str().into());
                     }
+                    self.slots.stop(&run, unit.map(UnitId));
                 }
                 Err(error) => return error,
             }
