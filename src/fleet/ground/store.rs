@@ -265,9 +265,9 @@ impl Grounds {
     /// Removes the repositories that were not used for the longest time, as long as
     /// there are more than `most` and nobody has them.
     async fn trim(&self, most: usize) -> Result<(), GroundError> {
-        let removed = {
+        let (removed, renamed) = {
             let mut known = locked(&self.known);
-            let mut removed = Vec::new();
+            let (mut removed, mut all) = (Vec::new(), Ok(()));
             while known.len() > most {
                 let Some(at) = known.iter().position(Known::is_idle) else { break };
                 let Known { base, cell } = known.remove(at);
@@ -275,25 +275,23 @@ impl Grounds {
                 let to = self.repositories.join(format!("{PASSING}{}", Uuid::now_v7()));
                 // Under the lock: somebody may ask for it at once.
                 match fs::rename(&from, &to) {
+                    Ok(()) => removed.push((cell, to)),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    renamed => {
-                        renamed.map_err(io_error(&from))?;
-                        removed.push((cell, to));
-                    }
+                    Err(error) => all = Err(io_error(&from)(error)),
                 }
             }
-            removed
+            (removed, all)
         };
         if removed.is_empty() {
-            return Ok(());
+            return renamed;
         }
-        beside(move || {
-            removed.iter().try_for_each(|(cell, at)| match cell.get() {
-                Some(repository) => repository.discard(at),
-                None => remove_directory(at).map_err(io_error(at)),
-            })
-        })
-        .await
+        // One that cannot be removed keeps none of the others.
+        let remove = |(cell, at): &(Arc<Cell>, PathBuf)| match cell.get() {
+            Some(repository) => repository.discard(at),
+            None => remove_directory(at).map_err(io_error(at)),
+        };
+        let removed = beside(move || removed.iter().map(remove).fold(Ok(()), Result::and)).await;
+        renamed.and(removed)
     }
 }
 
