@@ -68,7 +68,7 @@ pub(super) fn run(
     let work = Work::read(&mut flags, &map)?;
     if let Some(most) = map.max_concurrent {
         flags.config.push(format!("agents.max_concurrent={most}"));
-        // What of it cannot be is warned of there.
+        // A number that is not possible is warned of with the other key.
         let most = usize::try_from(most).unwrap_or(0).clamp(1, CONCURRENT_CAP);
         flags.config.push(format!("executor.nats.max_concurrent={most}"));
     }

@@ -96,10 +96,10 @@ impl SlotExecutor for Fleet {
         let (shared, unit) = (Arc::clone(&self.shared), seat.unit);
         let place = Place { shared, unit, begins, permit: None };
         let queued = match &self.shared.cap {
-            Some(cap) => Queued::Here(cap.clone(), cap.ticket()),
-            None => Queued::There(place.queues()),
+            Some(cap) => Queued::ForCap(cap.clone(), cap.ticket()),
+            None => Queued::ForWorker(place.queues()),
         };
-        Box::new(There { place, queued })
+        Box::new(Waiting { place, queued })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -109,7 +109,7 @@ impl SlotExecutor for Fleet {
             self.offering.cancel();
             let closing = async {
                 self.offered.wait().await;
-                tokio::join!(engine.stop(run, None), engine.withdraw_run(run))
+                tokio::join!(engine.stop(run, None), engine.withdraw_run(run), engine.tidied())
             };
             // Workers that do not hear of it find nobody who knows their slots.
             let _ = tokio::time::timeout(CLOSING, closing).await;
@@ -118,18 +118,18 @@ impl SlotExecutor for Fleet {
 }
 
 /// A slot that no worker has drawn.
-struct There {
+struct Waiting {
     place: Place,
     queued: Queued,
 }
 
-impl Turn for There {
+impl Turn for Waiting {
     fn run<'a>(self: Box<Self>, slot: Submitted<'a>) -> BoxFuture<'a, Option<Arc<UnitEnd>>> {
         Box::pin(self.turn(slot))
     }
 }
 
-impl There {
+impl Waiting {
     async fn turn(self: Box<Self>, slot: Submitted<'_>) -> Option<Arc<UnitEnd>> {
         let Submitted { caller, seat, closing, make } = slot;
         let Self { mut place, queued } = *self;

@@ -28,7 +28,7 @@ fn failed(why: impl Into<String>) -> Brought {
     (Outcome::failed(FailureKind::Setup, why.into()), None, None)
 }
 
-fn stopped() -> Brought {
+fn cancelled() -> Brought {
     (Outcome::Cancelled { ran: true }, None, None)
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Lent {
 
 impl Lent {
     pub(super) async fn run(self, (claimant, given): (Claimant, Given)) -> Option<Arc<UnitEnd>> {
-        let _stopping = AbortOnDropHandle::new(tokio::spawn(self.stopped()));
+        let _stopping = AbortOnDropHandle::new(tokio::spawn(self.stops()));
         let arriving = self.place.shared.post.opens(self.far.seat.unit);
         let (outcome, changes, left) = Box::pin(self.lived((claimant, given), arriving)).await;
         self.far.over(outcome, changes, left).await
@@ -60,7 +60,7 @@ impl Lent {
 
     /// Has its worker stop it once it is to stop, also one that does not hear what is
     /// said to it.
-    fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+    fn stops(&self) -> impl Future<Output = ()> + Send + use<> {
         let (post, seat) = (Arc::clone(&self.place.shared.post), self.far.seat.clone());
         async move {
             seat.cancel.cancelled().await;
@@ -86,11 +86,11 @@ impl Lent {
                     next
                 }
                 Ended::NeverBegan(next) => next,
-                Ended::Stopped => return stopped(),
+                Ended::Stopped => return cancelled(),
                 Ended::Broken(why) => return failed(&*why),
             };
             if !self.far.line.lost(worker, number).await {
-                return stopped();
+                return cancelled();
             }
             if lost == ATTEMPTS {
                 break;
@@ -99,7 +99,7 @@ impl Lent {
                 Again::By(claimant, given) => (claimant, given),
                 Again::Over(end) => return self.brought(end, &all).await,
                 Again::Refused(why) => return failed(why),
-                Again::Stopped => return stopped(),
+                Again::Stopped => return cancelled(),
             };
         }
         failed(format!("it was lost with its worker, {ATTEMPTS} times"))
@@ -157,7 +157,7 @@ impl Lent {
                 Ok(changes) => (end.outcome, changes, end.left),
                 Err(why) => failed(format!("what it changed did not come back: {why}")),
             },
-            () = stops => stopped(),
+            () = stops => cancelled(),
         }
     }
 

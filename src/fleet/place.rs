@@ -28,9 +28,9 @@ pub(super) struct Shared {
 /// What a slot waits for.
 pub(super) enum Queued {
     /// For as few of its run to be with workers as may be: none of these knows of it.
-    Here(Pool, fanout::Ticket),
+    ForCap(Pool, fanout::Ticket),
     /// For a worker.
-    There(oneshot::Receiver<Drawn>),
+    ForWorker(oneshot::Receiver<Drawn>),
 }
 
 /// A slot's place at the post, which goes with it.
@@ -78,8 +78,8 @@ impl Place {
         (caller, line): (&Caller, &Line),
     ) -> Option<Result<(Claimant, Given), String>> {
         let claimed = match queued {
-            Queued::There(claimed) => claimed,
-            Queued::Here(cap, ticket) => {
+            Queued::ForWorker(claimed) => claimed,
+            Queued::ForCap(cap, ticket) => {
                 self.permit = Some(cap.acquire(ticket).await);
                 self.queues()
             }
