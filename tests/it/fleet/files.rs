@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::{LONG, Side, both, call, logged, script, task, task_with, write};
 use crate::support::fleet::Fleet;
 use crate::support::repository::Repository;
-use crate::support::server::Reaction;
-use crate::support::talk::serve_calls;
+use crate::support::server::{Gate, Reaction};
+use crate::support::talk::serve;
 
 /// A repository with something that is committed and something that is not.
 fn repository() -> Repository {
@@ -125,19 +124,26 @@ fn what_was_sent_to_workers_is_not_kept_beside_the_log() {
 fn what_a_slot_has_changed_that_is_cancelled_is_kept() {
     both(|side| {
         let edit = json!({"file_path": "lines.txt", "old_string": "two", "new_string": "2"});
-        let model = serve_calls(&[("Agent", apart("apart"))], move |talk| match talk.turn() {
-            1 => Reaction::call_reply(&[("Edit", edit.clone())]),
-            _ => Reaction::Hang,
+        let mut agent = apart("apart");
+        agent["run_in_background"] = json!(true);
+        let stop = json!({"task_id": "agent-1"});
+        let gate = Gate::closed();
+        let model = serve(move |talk| match (talk.task(), talk.turn()) {
+            ("go", 1) => Reaction::call_reply(&[("Agent", agent.clone())]),
+            ("go", 2) => Reaction::call_reply(&[("TaskStop", stop.clone())]).behind(&gate),
+            ("go", _) => Reaction::text_reply("done"),
+            (_, 1) => Reaction::call_reply(&[("Edit", edit.clone())]),
+            _ => {
+                // It has changed the file.
+                gate.open();
+                Reaction::Hang
+            }
         });
         side.work(&[1], Some(&model));
         let repository = repository();
         let place = &repository.place;
         let asked = ["-p", "go", "-m", "m", "--permission-mode", "acceptEdits"];
-        let running = side.tine(place, &asked).server(&model).start();
-        // It has changed the file.
-        model.wait_until_came(3);
-        running.signal(Signal::SIGINT);
-        running.wait().exits(130);
+        side.tine(place, &asked).server(&model).run().exits(0);
         let worktrees = logged(place, "worktree");
         let kept: Vec<&Value> =
             worktrees.iter().map(|it| &it["body"]["kept"]).filter(|it| !it.is_null()).collect();

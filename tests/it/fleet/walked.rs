@@ -11,6 +11,7 @@ use super::{SESSION, Side, both, held, logged, row, table};
 use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::serve;
 use crate::support::tine::{Place, Tine};
+use crate::support::wait::until;
 
 /// A map of the table on this side.
 fn map(side: &Side, place: &Place, model: &Server, flags: &[&str]) -> Tine {
@@ -130,6 +131,7 @@ fn a_session_that_is_killed_in_a_batch_goes_on_in_its_next_process() {
         let running = side.tine(&place, &asked).server(&model).start();
         // Main, the first, and the second in its place.
         model.wait_until_came(3);
+        until("the first has ended", || !logged(&place, "unit_ended").is_empty());
         running.signal(Signal::SIGKILL);
         drop(running.wait());
         gate.open();
