@@ -224,11 +224,6 @@ impl Post {
 
     /// Ends an attempt that would wait in vain for what cannot be sent to its worker.
     fn cannot_tell(&self, (unit, attempt): (UnitId, u32), error: &EngineError) {
-        if let EngineError::Failed { doing: _, cause: _ } = error {
-            // It is missed, and may be sent when the slot says so.
-            tracing::warn!("what agent {unit} is told cannot be sent just now: {error}");
-            return;
-        }
         let why = format!("what it is told cannot be sent: {}", super::spelt(error)).into();
         if let Some(sender) = self.holder(unit, attempt) {
             // If there is no room it is said again with the next beat.

@@ -147,7 +147,11 @@ impl Worker {
         // end, and its tickets go to others.
         at_work.close();
         shop.slots.drop_all();
-        let _ = tokio::time::timeout(DROPPING, at_work.wait()).await;
+        let dropping = async {
+            at_work.wait().await;
+            shop.engine.tidied().await;
+        };
+        let _ = tokio::time::timeout(DROPPING, dropping).await;
         worked
     }
 }

@@ -44,6 +44,9 @@ const WAITING_CAP: i64 = 4096;
 /// The copies where nothing is configured and there are servers enough.
 const REPLICAS: usize = 3;
 
+/// What NATS calls how many copies there are of a stream.
+const COPIES: &str = "num_replicas";
+
 /// How long a cluster may have too few servers for these before that is believed: one
 /// that has just been started has not yet heard of all.
 const JOINING: Duration = Duration::from_secs(8);
@@ -106,30 +109,38 @@ impl Engine {
         replicas: Option<usize>,
         refused: &mut Option<Instant>,
     ) -> Result<(), EngineError> {
-        let wanted = match replicas {
-            Some(count) => count,
-            None => match self.stream_info(&config.name).await? {
-                Some(info) => info.config.num_replicas,
-                None if self.client.server_info().cluster.is_some() => REPLICAS,
-                None => 1,
-            },
-        };
         let created = loop {
+            let wanted = match replicas {
+                Some(count) => count,
+                None => self.copies(&config.name).await?,
+            };
             let created = self.create(Config { num_replicas: wanted, ..config.clone() }).await;
-            match created {
-                Err(Denied::Said(error)) if replicas.is_none() && is_too_few(&error) => {
-                    let may_join = error.error_code() == ErrorCode::CLUSTER_NO_PEERS;
-                    let since = *refused.get_or_insert_with(Instant::now);
-                    if may_join && since.elapsed() < JOINING {
-                        pause(&error.to_string()).await;
-                        continue;
-                    }
-                    break self.create(Config { num_replicas: 1, ..config }).await;
-                }
+            let Err(Denied::Said(error)) = &created else { break created };
+            if replicas.is_some() || !is_too_few(error) {
+                break created;
+            }
+            let may_join = error.error_code() == ErrorCode::CLUSTER_NO_PEERS;
+            let since = *refused.get_or_insert_with(Instant::now);
+            if may_join && since.elapsed() < JOINING {
+                pause(&error.to_string()).await;
+                continue;
+            }
+            match self.create(Config { num_replicas: 1, ..config.clone() }).await {
+                // Somebody else made it meanwhile, when there were servers enough.
+                Err(Denied::Final(EngineError::Differs { setting: COPIES, .. })) => {}
                 created => break created,
             }
         };
         created.map_err(|denied| denied.into_error("laying out streams"))
+    }
+
+    /// Returns how many copies there are of a stream, or should be if there is none.
+    async fn copies(&self, name: &str) -> Result<usize, EngineError> {
+        Ok(match self.stream_info(name).await? {
+            Some(info) => info.config.num_replicas,
+            None if self.client.server_info().cluster.is_some() => REPLICAS,
+            None => 1,
+        })
     }
 
     async fn create(&self, config: Config) -> Result<(), Denied> {
@@ -246,7 +257,7 @@ fn compare(ours: &Config, theirs: &Config) -> Result<(), EngineError> {
         ("storage", |config| format!("{:?}", config.storage)),
         ("max_age", |config| format!("{:?}", config.max_age)),
         ("duplicate_window", |config| format!("{:?}", config.duplicate_window)),
-        ("num_replicas", |config| config.num_replicas.to_string()),
+        (COPIES, |config| config.num_replicas.to_string()),
         ("max_msgs", |config| bound_of(config.max_messages)),
         ("max_bytes", |config| bound_of(config.max_bytes)),
         ("max_msgs_per_subject", |config| bound_of(config.max_messages_per_subject)),

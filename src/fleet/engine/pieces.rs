@@ -6,7 +6,7 @@
 
 use async_nats::header::NATS_ROLLUP;
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::object_store::{InfoErrorKind, ObjectInfo, ObjectOptions};
+use async_nats::jetstream::object_store::{ObjectInfo, ObjectOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use bytes::Bytes;
@@ -27,43 +27,21 @@ pub(super) fn digest_of(bytes: &[u8]) -> String {
     format!("SHA-256={}", URL_SAFE.encode(digest(&SHA256, bytes)))
 }
 
-/// Pieces of a blob that are being written.
+/// Pieces of a blob that are taken back unless something may say where they are.
 struct Pieces<'a> {
     engine: &'a Engine,
-    name: &'a str,
     nuid: String,
-    fate: Fate,
-}
-
-/// What becomes of pieces.
-#[derive(Clone, Copy)]
-enum Fate {
-    /// Nothing says where they are.
-    InVain,
-    /// Something was sent that says it, and may be there.
-    Unknown,
-    /// They are there.
-    Known,
+    are_in_vain: bool,
 }
 
 impl Drop for Pieces<'_> {
     fn drop(&mut self) {
-        let fate = self.fate;
         // Without a runtime they go with their age.
-        let (Fate::InVain | Fate::Unknown, Ok(runtime)) = (fate, Handle::try_current()) else {
-            return;
-        };
+        let (true, Ok(runtime)) = (self.are_in_vain, Handle::try_current()) else { return };
         let (engine, tasks) = (self.engine.clone(), self.engine.tasks.clone());
-        let (name, nuid) = (self.name.to_owned(), std::mem::take(&mut self.nuid));
+        let nuid = std::mem::take(&mut self.nuid);
         let taking_back = async move {
-            let take_back = || async {
-                if let Fate::Unknown = fate
-                    && engine.is_named(&name, &nuid).await?
-                {
-                    return Ok(());
-                }
-                engine.purge_pieces(&nuid).await
-            };
+            let take_back = || engine.purge_pieces(&nuid);
             if let Err(error) = engine.signs.tried("taking back a blob", take_back).await {
                 tracing::warn!("pieces of a blob stay on the server for a week: {error}");
             }
@@ -83,7 +61,7 @@ impl Engine {
     ) -> Result<(), Failed> {
         let nuid = Uuid::new_v4().simple().to_string();
         let subject = self.pieces_subject(&nuid);
-        let mut pieces = Pieces { engine: self, name, nuid: nuid.clone(), fate: Fate::InVain };
+        let mut pieces = Pieces { engine: self, nuid: nuid.clone(), are_in_vain: true };
         let size = PIECE.min(self.message_cap() / 2);
         let mut count = 0;
         for piece in bytes.chunks(size) {
@@ -112,13 +90,11 @@ impl Engine {
         };
         let info = serde_json::to_vec(&info).expect("it has strings and numbers alone");
         let message = PublishMessage::build().header(NATS_ROLLUP, "sub").payload(info.into());
-        pieces.fate = Fate::Unknown;
+        // Once that is sent it may be there, whether it is heard or not: a server that is
+        // behind would not know. Then pieces in vain stay for as long as blobs do.
+        pieces.are_in_vain = false;
         let said = self.stored(&says, message).await;
-        match said {
-            Ok(()) => pieces.fate = Fate::Known,
-            Err(Failed::Final(_)) => pieces.fate = Fate::InVain,
-            Err(Failed::Passing(_)) => {}
-        }
+        pieces.are_in_vain = matches!(said, Err(Failed::Final(_)));
         said
     }
 
@@ -126,17 +102,6 @@ impl Engine {
     pub async fn tidied(&self) {
         self.tasks.close();
         self.tasks.wait().await;
-    }
-
-    /// Tells whether the blob with this name has the pieces with this number.
-    async fn is_named(&self, name: &str, nuid: &str) -> Result<bool, Failed> {
-        let store = self.jetstream.get_object_store(self.names.blobs_bucket()).await;
-        let store = store.map_err(|error| Failed::Passing(error.to_string()))?;
-        match store.info(name).await {
-            Ok(info) => Ok(info.nuid == nuid),
-            Err(error) if error.kind() == InfoErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Failed::Passing(error.to_string())),
-        }
     }
 
     /// Removes the pieces with this number, once.
