@@ -9,7 +9,7 @@ use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectStore}
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::pieces::digest_of;
+use super::pieces::Blob;
 use super::tries::Failed;
 use super::{Engine, EngineError};
 
@@ -66,19 +66,19 @@ impl Engine {
             return Err(EngineError::LargeBlob { size: bytes.len(), cap: BLOB_CAP });
         }
         let hash = Hash::of(bytes);
-        let name = hash.to_string();
+        let blob = Blob::new(hash, bytes);
         let store = self.blobs().await?;
         let put = || async {
             // Somebody else may have written something else under its name.
-            let before = store.info(&name).await.ok().filter(|info| says(info, bytes));
+            let before = store.info(blob.name()).await.ok().filter(|info| blob.is(info));
             if before.as_ref().is_some_and(is_fresh) {
                 return Ok(hash);
             }
             let is_there = async || {
-                let now = store.info(&name).await;
-                now.is_ok_and(|info| says(&info, bytes) && is_fresh(&info))
+                let now = store.info(blob.name()).await;
+                now.is_ok_and(|info| blob.is(&info) && is_fresh(&info))
             };
-            self.write_blob((&name, bytes), is_there).await?;
+            self.write_blob(&blob, is_there).await?;
             if let Some(before) = before.filter(|info| is_number(&info.nuid)) {
                 // They are old; without this they go by themselves soon.
                 let _ = self.purge_pieces(&before.nuid).await;
@@ -120,11 +120,6 @@ impl Engine {
         };
         self.signs.tried("opening the blobs", open).await
     }
-}
-
-/// Tells whether an object is said to have these bytes.
-fn says(info: &ObjectInfo, bytes: &[u8]) -> bool {
-    !info.deleted && info.size == bytes.len() && info.digest == Some(digest_of(bytes))
 }
 
 /// Tells whether an object will be there for a while.

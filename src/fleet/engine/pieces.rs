@@ -14,17 +14,38 @@ use ring::digest::{SHA256, digest};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
+use super::Engine;
+use super::blobs::Hash;
 use super::publish::Unpublished;
 use super::tries::Failed;
-use super::{Engine, EngineError};
 
 /// The size of the pieces that a blob is stored in; what NATS takes by default is
 /// eight times that.
 const PIECE: usize = 128 * 1024;
 
-/// Returns what NATS says of an object with these bytes.
-pub(super) fn digest_of(bytes: &[u8]) -> String {
-    format!("SHA-256={}", URL_SAFE.encode(digest(&SHA256, bytes)))
+/// A blob that is to be there.
+pub(super) struct Blob<'a> {
+    name: String,
+    bytes: &'a [u8],
+    /// What NATS says of an object with these bytes.
+    digest: String,
+}
+
+impl<'a> Blob<'a> {
+    pub(super) fn new(hash: Hash, bytes: &'a [u8]) -> Self {
+        let digest = format!("SHA-256={}", URL_SAFE.encode(digest(&SHA256, bytes)));
+        Self { name: hash.to_string(), bytes, digest }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells whether an object is said to be this one.
+    pub(super) fn is(&self, info: &ObjectInfo) -> bool {
+        let is_same = info.digest.as_ref() == Some(&self.digest);
+        !info.deleted && info.size == self.bytes.len() && is_same
+    }
 }
 
 /// Pieces of a blob that are taken back unless something may say where they are.
@@ -51,14 +72,15 @@ impl Drop for Pieces<'_> {
 }
 
 impl Engine {
-    /// Writes a blob under this name, in the place of what is there, unless `is_there`
+    /// Writes a blob under its name, in the place of what is there, unless `is_there`
     /// says at the end that somebody else has written it meanwhile. If it is not done or
     /// dropped, its pieces are taken back.
     pub(super) async fn write_blob(
         &self,
-        (name, bytes): (&str, &[u8]),
+        blob: &Blob<'_>,
         is_there: impl AsyncFnOnce() -> bool,
     ) -> Result<(), Failed> {
+        let Blob { name, bytes, digest } = blob;
         let nuid = Uuid::new_v4().simple().to_string();
         let subject = self.pieces_subject(&nuid);
         let mut pieces = Pieces { engine: self, nuid: nuid.clone(), are_in_vain: true };
@@ -85,7 +107,7 @@ impl Engine {
             size: bytes.len(),
             chunks: count,
             modified: Some(async_nats::datetime::now()),
-            digest: Some(digest_of(bytes)),
+            digest: Some(digest.clone()),
             deleted: false,
         };
         let info = serde_json::to_vec(&info).expect("it has strings and numbers alone");
@@ -119,18 +141,8 @@ impl Engine {
 
     /// Stores a message, or does not.
     async fn stored(&self, subject: &str, message: PublishMessage) -> Result<(), Failed> {
-        let stored = async {
-            let acknowledged = self.send(subject, &message).await?;
-            acknowledged.await.map(drop).map_err(|error| self.unpublished(&error))
-        };
-        let refused = self.signs.refused(subject);
-        let stored = tokio::select! {
-            stored = stored => stored,
-            cause = refused => {
-                Err(Unpublished::Final(EngineError::NotPermitted { cause }))
-            }
-        };
-        stored.map_err(|why| match why {
+        let stored = self.publish_once(subject, &message).await;
+        stored.map(drop).map_err(|why| match why {
             Unpublished::Final(error) => Failed::Final(error),
             Unpublished::Passing(_)
             | Unpublished::NoStream

@@ -111,16 +111,10 @@ impl Engine {
         let mut missing_since = None;
         loop {
             let mut reconnected = self.signs.reconnected();
-            let refused = self.signs.refused(&subject);
-            let sent = async {
-                let acknowledged = self.send(&subject, &message).await?;
-                acknowledged.await.map_err(|error| self.unpublished(&error))
-            };
             let outcome = tokio::select! {
-                outcome = sent => outcome,
+                outcome = self.publish_once(&subject, &message) => outcome,
                 // What was on its way may be lost: it is sent again at once.
                 () = reconnected.next() => continue,
-                cause = refused => Err(Unpublished::Final(EngineError::NotPermitted { cause })),
             };
             match outcome {
                 Err(Unpublished::Passing(cause)) => layout::pause(&cause).await,
@@ -133,6 +127,23 @@ impl Engine {
                 }
                 outcome => return outcome,
             }
+        }
+    }
+
+    /// Sends a message once, and waits for the server's word.
+    pub(super) async fn publish_once(
+        &self,
+        subject: &str,
+        message: &PublishMessage,
+    ) -> Result<PublishAck, Unpublished> {
+        let refused = self.signs.refused(subject);
+        let sent = async {
+            let acknowledged = self.send(subject, message).await?;
+            acknowledged.await.map_err(|error| self.unpublished(&error))
+        };
+        tokio::select! {
+            outcome = sent => outcome,
+            cause = refused => Err(Unpublished::Final(EngineError::NotPermitted { cause })),
         }
     }
 

@@ -62,12 +62,12 @@ fn middle(lease_s: u32, apart: Apart) -> Option<Middle> {
     let relay = Relay::to(fleet.nats.port());
     let gate = Gate::closed();
     let (place, model) = (table(ROWS), early(EARLY, &gate));
-    let [most, other] = [PLACES / 2; 2];
+    let most = PLACES / 2;
     match apart {
         Apart::TheFirstWorker => fleet.work_over(&relay.url(), most, Some(&model)),
         Apart::Nobody | Apart::TheCoordinator => fleet.work(most, Some(&model)),
     };
-    fleet.work(other, Some(&model));
+    fleet.work(most, Some(&model));
     place.configure(&match apart {
         Apart::TheCoordinator => fleet.configuration_over(&relay.url()),
         Apart::Nobody | Apart::TheFirstWorker => fleet.configuration(),
