@@ -377,7 +377,7 @@ impl Unit {
         let effect = ready.runner.effect();
         let cancel = &self.context.cancel;
         let running = ready.runner.run(&self.context, granted, ready.arguments.clone());
-        match effect {
+        let result = match effect {
             // Its units are cancelled with this one and report their own ends.
             Effect::Delegates => running.await,
             Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Edits | Effect::Executes => {
@@ -390,7 +390,12 @@ impl Unit {
                     } => Err(ToolError::Cancelled { after: started.elapsed() }),
                 }
             }
+        };
+        if effect == Effect::Executes {
+            // Nobody knows what it did. Edits are noted as they are made.
+            self.context.workspace.files.note_touch();
         }
+        result
     }
 }
 

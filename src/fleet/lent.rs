@@ -139,12 +139,12 @@ impl Lent {
 
     /// Returns what a worker has brought. `given` is what each attempt began with.
     async fn brought(&self, end: FarEnd, given: &[Given]) -> Brought {
-        let Shared { post, load, .. } = &*self.place.shared;
+        let post = &self.place.shared.post;
         let number = usize::try_from(end.attempt).unwrap_or(usize::MAX);
         let Some(given) = number.checked_sub(1).and_then(|index| given.get(index)) else {
             return failed("a worker has brought what nobody gave it");
         };
-        let changes = load.changes(&post.engine, given, end.changes);
+        let changes = given.changes(&post.engine, end.changes);
         // What one has changed that was told to stop is kept, too; but the server may be
         // away.
         let stops = async {

@@ -20,8 +20,9 @@ use crate::message::{Head, Prefix};
 use crate::model::Model;
 use crate::path_text;
 
-/// How long a packed workspace is taken for the present one, as long as no slot has
-/// changed it. To pack it takes tens of milliseconds; most batches start at once.
+/// How long a packed workspace is taken for the present one, as long as no unit has
+/// changed it: whoever else does tells nobody. To pack it takes tens of milliseconds;
+/// most batches start at once.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// How long what was sent is taken to be there: blobs are kept for a week.
@@ -52,6 +53,8 @@ struct Current {
     names: PackedNames,
     snapshot: Option<Arc<Snapshot>>,
     blob: Arc<str>,
+    /// How often units may have changed files when it was looked at.
+    touches: u64,
     sent_at: Instant,
     until: Instant,
 }
@@ -113,7 +116,11 @@ impl Load {
     async fn packed(&self, engine: &Engine, caller: &Caller) -> Result<Given, String> {
         let workspace = &caller.place.workspace;
         let Sent { current, stored } = &mut *self.sent.lock().await;
-        let is_fresh = |it: &&Current| it.root == workspace.root && Instant::now() < it.until;
+        // Before it is looked at: what changes meanwhile may not be in it.
+        let touches = workspace.files.touches();
+        let is_fresh = |it: &&Current| {
+            it.root == workspace.root && it.touches == touches && Instant::now() < it.until
+        };
         if let Some(current) = current.as_ref().filter(is_fresh) {
             return Ok(current.given());
         }
@@ -128,7 +135,7 @@ impl Load {
                 && packed.files().is_empty()
         };
         if let Some(known) = current.as_mut().filter(is_there) {
-            known.until = Instant::now() + FRESH;
+            (known.touches, known.until) = (touches, Instant::now() + FRESH);
             return Ok(known.given());
         }
         for PackedFile { content, hash, path } in packed.files() {
@@ -141,7 +148,8 @@ impl Load {
             Packed::State(state) => Some(Arc::clone(&state.snapshot)),
         };
         let (root, sent_at) = (workspace.root.clone(), Instant::now());
-        let made = Current { root, names, snapshot, blob, sent_at, until: sent_at + FRESH };
+        let until = sent_at + FRESH;
+        let made = Current { root, names, snapshot, blob, touches, sent_at, until };
         Ok(current.insert(made).given())
     }
 
@@ -170,21 +178,18 @@ impl Load {
         let hash = engine.put_blob(&bytes).await.map_err(|error| error.to_string())?;
         Ok(hash.to_string().into())
     }
+}
 
+impl Given {
     /// Returns what a slot changed that was given this; `patch` is the blob of it.
     pub(super) async fn changes(
         &self,
         engine: &Engine,
-        given: &Given,
         patch: Option<Arc<str>>,
     ) -> Result<Option<Changes>, String> {
-        let Some(snapshot) = given.snapshot.clone() else { return Ok(None) };
+        let Some(snapshot) = self.snapshot.clone() else { return Ok(None) };
         let patch = match patch {
-            Some(blob) => {
-                // From here on the workspace is another one.
-                self.sent.lock().await.current = None;
-                Some(parcel::blob(engine, &blob).await?)
-            }
+            Some(blob) => Some(parcel::blob(engine, &blob).await?),
             None => None,
         };
         Ok(Some(Changes { snapshot, patch }))

@@ -143,7 +143,13 @@ pub async fn make_with_links(
     }
     let changes = journal::record(context, &call.id, changes).await?;
     let workspace = Arc::clone(&context.workspace);
-    to_the_end(move || commit(&workspace, changes, &links)).await
+    to_the_end(move || {
+        let done = commit(&workspace, changes, &links);
+        // Also if it failed: some may have been made and not be taken back.
+        workspace.files.note_touch();
+        done
+    })
+    .await
 }
 
 impl Held {

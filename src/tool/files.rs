@@ -43,6 +43,8 @@ struct Registered {
     changes: HashMap<PathBuf, Change>,
     /// What the units that work here are called by those who started them.
     names: HashMap<UnitId, String>,
+    /// How often anything may have been changed.
+    touches: u64,
     /// Held by the one that gathers several locks.
     gathering: Arc<tokio::sync::Mutex<()>>,
 }
@@ -162,6 +164,18 @@ impl Files {
             }
         }
         Err(io::Error::other("its path leads elsewhere at every look"))
+    }
+
+    /// Notes that files may have been changed, by whatever a unit did.
+    pub fn note_touch(&self) {
+        self.registered().touches += 1;
+    }
+
+    /// Returns how often files may have been changed: for as long as it is the same,
+    /// no unit of this process has.
+    #[must_use]
+    pub fn touches(&self) -> u64 {
+        self.registered().touches
     }
 
     /// Notes what a unit is called. The text comes from a model.

@@ -98,6 +98,39 @@ fn a_slot_that_starts_behind_another_sees_what_that_one_has_changed() {
 }
 
 #[test]
+fn a_slot_sees_what_main_has_changed_before_it_started() {
+    both(|side| {
+        side.work(&[1], None);
+        let repository = repository();
+        let look = |name: &str, seen: &str| json!([bash("cat -- *.txt"), {"text": name, "expect": {"contains": [seen]}}]);
+        let main = json!([
+            {"calls": [super::batch(&[task("first")])]},
+            write("written.txt", "written by main\n"),
+            {"calls": [super::batch(&[task("second")])]},
+            bash("echo said by main >run.txt"),
+            {"calls": [super::batch(&[task("third")])]},
+            {"text": "done"},
+        ]);
+        let units = json!({
+            "main": main,
+            "first": look("first", "not added"),
+            "second": look("second", "written by main"),
+            "third": look("third", "said by main"),
+        });
+        let flags = ["--permission-mode", "acceptEdits", "--config", "sandbox.mode=\"off\""];
+        let flags = [&flags[..], &["--allowedTools", "Bash"]].concat();
+        let place = &repository.place;
+        let finished = side.play(place, &json!({ "units": units }), &flags).run().exits(0);
+        let states: Vec<Value> = logged(place, "unit_ended")
+            .into_iter()
+            .map(|line| line["body"]["outcome"]["state"].clone())
+            .collect();
+        assert_eq!(states, ["done", "done", "done"], "{}", finished.stderr);
+        finished.stdout
+    });
+}
+
+#[test]
 fn what_was_sent_to_workers_is_not_kept_beside_the_log() {
     let Some(fleet) = Fleet::start(LONG) else { return };
     let mut side = Side { fleet: Some(fleet), most: 0 };
