@@ -105,6 +105,18 @@ pub enum EngineError {
         /// What was said of it.
         cause: String,
     },
+    /// The servers are too few for as many copies as there are to be.
+    #[error(
+        "there are too few NATS servers for {copies} copies of what is stored: {cause}\n\
+         hint: start the other servers of the cluster, or set `replicas = 1` under \
+         `[executor.nats]` wherever tine meets there"
+    )]
+    TooFew {
+        /// How many copies there were to be.
+        copies: usize,
+        /// What was said of it.
+        cause: String,
+    },
     /// Something of the name is there and is not as it would have been made.
     #[error(
         "{kind} `{name}` is there with another `{setting}`: {theirs}, not {ours}\n\

@@ -51,8 +51,8 @@ const COPIES: &str = "num_replicas";
 /// that has just been started has not yet heard of all.
 const JOINING: Duration = Duration::from_secs(8);
 
-/// Error codes of NATS that its client has no name for.
-const REPLICAS_NOT_ALONE: u64 = 10074;
+/// An error code of NATS that its client has no name for.
+const REPLICAS_NOT_ALONE: ErrorCode = ErrorCode(10074);
 
 impl Engine {
     /// Makes what is not there, and compares what is.
@@ -116,14 +116,24 @@ impl Engine {
             };
             let created = self.create(Config { num_replicas: wanted, ..config.clone() }).await;
             let Err(Denied::Said(error)) = &created else { break created };
-            if replicas.is_some() || !is_too_few(error) {
-                break created;
-            }
-            let may_join = error.error_code() == ErrorCode::CLUSTER_NO_PEERS;
-            let since = *refused.get_or_insert_with(Instant::now);
-            if may_join && since.elapsed() < JOINING {
-                pause(&error.to_string()).await;
-                continue;
+            let too_few = || EngineError::TooFew { copies: wanted, cause: error.to_string() };
+            match (error.error_code(), replicas) {
+                (ErrorCode::CLUSTER_NO_PEERS, None) => {
+                    let since = *refused.get_or_insert_with(Instant::now);
+                    if since.elapsed() > JOINING {
+                        // Nobody would notice that there is one copy of everything from
+                        // now on, also once all servers are there.
+                        return Err(too_few());
+                    }
+                    pause(&error.to_string()).await;
+                    continue;
+                }
+                (ErrorCode::CLUSTER_NO_PEERS | REPLICAS_NOT_ALONE, Some(_)) => {
+                    return Err(too_few());
+                }
+                // It has the name of a cluster, and stores things alone.
+                (REPLICAS_NOT_ALONE, None) => {}
+                (_, _) => break created,
             }
             match self.create(Config { num_replicas: 1, ..config.clone() }).await {
                 // Somebody else made it meanwhile, when there were servers enough.
@@ -221,12 +231,6 @@ fn bound(config: pull::Config, info: consumer::Info, context: &Context) -> PullC
 pub(super) async fn pause(cause: &str) {
     tracing::debug!("JetStream does not answer yet: {cause}");
     tokio::time::sleep(Duration::from_millis(100)).await;
-}
-
-/// Tells whether a cluster has too few servers for the copies asked for.
-fn is_too_few(error: &async_nats::jetstream::Error) -> bool {
-    let code = error.error_code();
-    code == ErrorCode::CLUSTER_NO_PEERS || code.0 == REPLICAS_NOT_ALONE
 }
 
 fn stream(name: String, subjects: Vec<String>, max_age: Duration) -> Config {

@@ -5,7 +5,7 @@ use async_nats::jetstream;
 use futures_util::TryStreamExt as _;
 use tokio::runtime::Runtime;
 
-use super::{LONG, check_each_row_once, held_by, map, table};
+use super::{LONG, check_each_row_once, echo, held_by, map, table};
 use crate::support::fleet::Fleet;
 use crate::support::server::Gate;
 
@@ -45,4 +45,23 @@ fn all_is_there_three_times_and_a_run_goes_on_when_the_server_is_killed_that_lea
     gate.open();
     running.wait().exits(0);
     check_each_row_once(&place, 12);
+}
+
+#[test]
+fn a_cluster_that_lacks_a_server_is_not_laid_out_with_one_copy_for_ever() {
+    let Some((mut fleet, third)) = Fleet::start_most_of_cluster(LONG) else { return };
+    let (place, model) = (table(3), echo());
+    let finished = map(&fleet, &place, &model, &[]).run().exits(52);
+    let said = "error: there are too few NATS servers for 3 copies of what is stored: ";
+    assert!(finished.stderr.starts_with(said), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("\nhint: start the other servers of the cluster, or set `repl")
+    );
+    assert_eq!(streams(&fleet), []);
+    fleet.others.push(third());
+    fleet.work(2, Some(&model));
+    map(&fleet, &place, &model, &[]).run().exits(0);
+    check_each_row_once(&place, 3);
+    let streams = streams(&fleet);
+    assert!(streams.iter().all(|(_, copies, _)| *copies == 3), "{streams:?}");
 }
