@@ -52,10 +52,15 @@ pub struct Engine {
     jetstream: Context,
     names: Arc<Names>,
     signs: Signs,
+    /// Where the servers are, without users and passwords.
+    servers: Arc<str>,
     lease: Duration,
     /// What goes on when nobody waits for it.
     tasks: TaskTracker,
 }
+
+/// What is said when there is a connection again.
+pub const CONNECTED_AGAIN: &str = "there is a connection to NATS again";
 
 /// One slot that waits for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +86,18 @@ impl Engine {
         self.signs.connected_since()
     }
 
+    /// Waits until there has been no connection for so long, and returns a clause that
+    /// says so.
+    pub async fn is_lost(&self, longest: Duration) -> String {
+        let why = self.signs.lost(longest).await;
+        format!("there is no connection to NATS at {}: {why}", self.servers)
+    }
+
+    /// Waits until there is a connection.
+    pub async fn is_back(&self) {
+        self.signs.standing().await;
+    }
+
     /// Returns what tells of connections that are made anew.
     #[must_use]
     pub fn reconnections(&self) -> Reconnected {
@@ -102,7 +119,7 @@ impl Engine {
         let client = options.connect(address).await.expect("it is connected later");
         let jetstream = async_nats::jetstream::new(client.clone());
         let names = Arc::new(Names::new("tine").expect("it is a prefix"));
-        let (_, signs) = signs::signs();
-        Self { client, jetstream, names, signs, lease, tasks: TaskTracker::new() }
+        let ((_, signs), servers) = (signs::signs(), address.into());
+        Self { client, jetstream, names, signs, servers, lease, tasks: TaskTracker::new() }
     }
 }

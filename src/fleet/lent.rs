@@ -54,7 +54,10 @@ impl Lent {
     pub(super) async fn run(self, (claimant, given): (Claimant, Given)) -> Option<Arc<UnitEnd>> {
         let _stopping = AbortOnDropHandle::new(tokio::spawn(self.stops()));
         let arriving = self.place.shared.post.opens(self.far.seat.unit);
-        let (outcome, changes, left) = Box::pin(self.lived((claimant, given), arriving)).await;
+        let (outcome, changes, left) = tokio::select! {
+            lived = Box::pin(self.lived((claimant, given), arriving)) => lived,
+            never = self.place.shared.lookout.listens(&self.far.line) => match never {},
+        };
         self.far.over(outcome, changes, left).await
     }
 

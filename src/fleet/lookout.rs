@@ -1,4 +1,5 @@
-//! Looks for the workers of slots that wait and that none takes.
+//! Looks for what is in the way of a run: workers that slots wait for, and the way to
+//! the server.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -8,18 +9,22 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
+use super::engine::CONNECTED_AGAIN;
 use super::post::Post;
 use super::worker::State;
 use crate::event::NoticeLevel;
 use crate::line::{Line, Told};
 
-/// Says why no worker takes what waits, to one of those that wait.
+/// Says why no worker takes what waits, to one of those that wait, and that there is no
+/// server, to one of all.
 pub(super) struct Lookout {
     post: Arc<Post>,
     label: Option<Arc<str>>,
     lease: Duration,
     /// Whoever has it looks; the others rely on that.
     seen: Mutex<Seen>,
+    /// Whether it was last said that there is no connection. Held as `seen` is.
+    is_cut_off: Mutex<bool>,
 }
 
 /// What was found so far.
@@ -32,7 +37,28 @@ struct Seen {
 
 impl Lookout {
     pub(super) fn new(post: Arc<Post>, label: Option<Arc<str>>, lease: Duration) -> Self {
-        Self { post, label, lease, seen: Mutex::default() }
+        Self { post, label, lease, seen: Mutex::default(), is_cut_off: Mutex::default() }
+    }
+
+    /// Looks for as long as a slot is queued or at work: when there has been no
+    /// connection for a lease, whoever is on this line is told, and when there is one
+    /// again. All wait meanwhile.
+    pub(super) async fn listens(&self, line: &Line) -> Infallible {
+        let mut is_cut_off = self.is_cut_off.lock().await;
+        let engine = &self.post.engine;
+        loop {
+            if !*is_cut_off {
+                let lost = engine.is_lost(self.lease).await;
+                // Before it is told: whoever goes on with this says that it is over.
+                *is_cut_off = true;
+                let text = format!("agents wait: {lost}").into();
+                line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
+            }
+            engine.is_back().await;
+            *is_cut_off = false;
+            let text = CONNECTED_AGAIN.into();
+            line.tell(Told::Notice { level: NoticeLevel::Info, text }).await;
+        }
     }
 
     /// Looks for as long as a slot waits: when no worker has taken any for two leases,

@@ -87,6 +87,7 @@ impl Place {
         let drawn = tokio::select! {
             drawn = claimed => drawn,
             never = self.shared.lookout.looks(line) => match never {},
+            never = self.shared.lookout.listens(line) => match never {},
         };
         match drawn {
             // Before it starts: packing may take its time.

@@ -7,6 +7,7 @@
 mod gone;
 mod held;
 mod outfits;
+mod refusals;
 mod room;
 mod slot;
 mod state;
@@ -20,7 +21,7 @@ use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::engine::{Engine, EngineError, Stop, Stops, Ticket, Tickets, Told};
+use super::engine::{CONNECTED_AGAIN, Engine, EngineError, Stop, Stops, Ticket, Tickets, Told};
 use super::ground::Grounds;
 use super::packet::Packet;
 use super::parcel;
@@ -33,6 +34,7 @@ use crate::tool::Registry;
 use gone::Gone;
 use held::Slots;
 use outfits::Outfits;
+use refusals::Refusals;
 use room::Room;
 use slot::Drawn;
 pub use state::State;
@@ -86,6 +88,7 @@ struct Shop {
     outfits: Outfits,
     opened: Opened,
     room: Room,
+    refusals: Refusals,
     say: fn(&str),
 }
 
@@ -120,6 +123,7 @@ impl Worker {
             outfits,
             opened,
             room,
+            refusals: Refusals::new(say),
             say,
         });
         let attending = Arc::clone(&shop);
@@ -208,11 +212,21 @@ impl Shop {
     /// Does what is to be done beside the slots, and returns why it cannot go on.
     async fn attends(&self, (inbox, stops): (Told, Stops), lease: Duration) -> EngineError {
         let tidies = self.outfits.tidies();
-        let others =
-            async { tokio::join!(self.hears(inbox), self.beats(lease), self.reports(), tidies) };
+        let beats = async { tokio::join!(self.beats(lease), self.reports()) };
+        let others = async { tokio::join!(self.hears(inbox), beats, self.looks(lease), tidies) };
         tokio::select! {
             error = self.obeys(stops) => error,
-            ((), never, ..) = others => match never {},
+            ((), (never, _), ..) = others => match never {},
+        }
+    }
+
+    /// Says when there has been no connection for a lease, and when there is one again.
+    async fn looks(&self, lease: Duration) -> Infallible {
+        loop {
+            let lost = self.engine.is_lost(lease).await;
+            (self.say)(&format!("{lost}; waiting for it"));
+            self.engine.is_back().await;
+            (self.say)(CONNECTED_AGAIN);
         }
     }
 
@@ -232,9 +246,10 @@ impl Shop {
         loop {
             match stops.next().await {
                 Ok(Stop { run, unit }) => {
+                    let run = run.into();
                     // First: whoever takes a slot meanwhile looks for that.
                     if unit.is_none() {
-                        self.gone.note_over(&run.as_str().into());
+                        self.gone.note_over(&run);
                     }
                     self.slots.stop(&run, unit.map(UnitId));
                 }

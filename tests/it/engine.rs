@@ -128,7 +128,8 @@ async fn all_that_is_laid_out_has_these_settings() {
     tine-jobs [tine.jobs.>] WorkQueue New per subject 86400s/10s 1 File*1 rollup=false deny_delete=false
     ");
     let jobs = raw(&server).await.get_stream("tine-jobs").await.unwrap();
-    let any = jobs.consumer_info("any").await.unwrap().config;
+    let any = format!("{}_any", env!("CARGO_PKG_VERSION").replace('.', "-"));
+    let any = jobs.consumer_info(any).await.unwrap().config;
     let expected = (AckPolicy::Explicit, Duration::from_secs(10), -1, 4096);
     assert_eq!((any.ack_policy, any.ack_wait, any.max_deliver, any.max_waiting), expected);
 }

@@ -78,6 +78,7 @@ impl Engine {
             jetstream,
             names,
             signs,
+            servers: shown.into(),
             lease: settings.lease,
             tasks: TaskTracker::new(),
         };

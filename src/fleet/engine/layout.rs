@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::Engine;
 use super::error::{Denied, EngineError, Kind};
-use super::names::{SHARDS, label_token};
+use super::names::SHARDS;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -187,7 +187,7 @@ impl Engine {
 
     /// Returns the consumer that all workers of a label share.
     pub(super) async fn consumer(&self, label: Option<&str>) -> Result<PullConsumer, EngineError> {
-        let (stream, name) = (self.names.jobs_stream(), label_token(label));
+        let (stream, name) = (self.names.jobs_stream(), self.names.consumer(label));
         let config = pull::Config {
             durable_name: Some(name.clone()),
             filter_subject: self.names.labelled(label),

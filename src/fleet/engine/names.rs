@@ -16,6 +16,8 @@ const ANY: &str = "any";
 #[derive(Debug)]
 pub(super) struct Names {
     prefix: String,
+    /// The token of the version of tine that this is.
+    version: String,
 }
 
 impl Names {
@@ -23,7 +25,9 @@ impl Names {
     pub(super) fn new(prefix: &str) -> Option<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         let is_name = !prefix.is_empty() && prefix.bytes().all(is_plain);
-        is_name.then(|| Self { prefix: prefix.to_owned() })
+        // No token has a dot or a plus, and no version anything else that a token lacks.
+        let version = || env!("CARGO_PKG_VERSION").replace(['.', '+'], "-");
+        is_name.then(|| Self { prefix: prefix.to_owned(), version: version() })
     }
 
     pub(super) fn jobs_stream(&self) -> String {
@@ -51,25 +55,34 @@ impl Names {
         format!("{}.jobs.>", self.prefix)
     }
 
-    /// Returns the subjects of every job with a label, or of those without.
+    /// Returns the subjects of the jobs of this version of tine with a label, or of those
+    /// without: workers of another would draw them in vain, and keep them from these.
     pub(super) fn labelled(&self, label: Option<&str>) -> String {
-        format!("{}.jobs.{}.>", self.prefix, label_token(label))
+        format!("{}.jobs.{}.{}.>", self.prefix, self.version, label_token(label))
+    }
+
+    /// Returns the name of the consumer of these.
+    pub(super) fn consumer(&self, label: Option<&str>) -> String {
+        format!("{}_{}", self.version, label_token(label))
     }
 
     pub(super) fn job(&self, job: &Job) -> String {
+        let (prefix, version) = (&self.prefix, &self.version);
         let label = label_token(job.label.as_deref());
-        format!("{}.jobs.{label}.{}.{}", self.prefix, token(&job.run), job.unit)
+        format!("{prefix}.jobs.{version}.{label}.{}.{}", token(&job.run), job.unit)
     }
 
+    /// Returns the jobs of a run, whichever tine gave them out.
     pub(super) fn jobs_of(&self, run: &str) -> String {
-        format!("{}.jobs.*.{}.>", self.prefix, token(run))
+        format!("{}.jobs.*.*.{}.>", self.prefix, token(run))
     }
 
     /// Returns the job that a ticket's subject names.
     pub(super) fn parse_job(&self, subject: &str) -> Option<Job> {
         let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(".jobs.")?;
         let mut tokens = rest.split('.');
-        let (label, run, unit) = (tokens.next()?, tokens.next()?, tokens.next()?);
+        let (_version, label) = (tokens.next()?, tokens.next()?);
+        let (run, unit) = (tokens.next()?, tokens.next()?);
         let label = (label != ANY).then(|| untoken(label)).map(Into::into);
         let job = Job { run: untoken(run).into(), unit: unit.parse().ok()?, label };
         tokens.next().is_none().then_some(job)
@@ -164,8 +177,7 @@ pub(super) fn shard_of(unit: u32) -> u32 {
     unit % SHARDS
 }
 
-/// Returns the token of a label, which is also the name of its consumer.
-pub(super) fn label_token(label: Option<&str>) -> String {
+fn label_token(label: Option<&str>) -> String {
     label.map_or_else(|| ANY.to_owned(), token)
 }
 

@@ -3,10 +3,11 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_nats::{Event, ServerError};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// The reading end: how often there was a connection, and the latest refusal.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub(super) struct Signs {
     /// Since when there is one; `None` while there is none.
     since: watch::Receiver<Option<Instant>>,
     refusal: watch::Receiver<Arc<str>>,
+    /// Why the last attempt to connect came to nothing.
+    trouble: watch::Receiver<Arc<str>>,
 }
 
 /// The writing end, which is the connection's.
@@ -23,6 +26,7 @@ pub(super) struct Signals {
     connections: watch::Sender<u64>,
     since: watch::Sender<Option<Instant>>,
     refusal: watch::Sender<Arc<str>>,
+    trouble: watch::Sender<Arc<str>>,
 }
 
 /// Tells of connections that were made after it.
@@ -33,8 +37,9 @@ pub(super) fn signs() -> (Signals, Signs) {
     let (connections, seen) = watch::channel(0);
     let (since, stands) = watch::channel(None);
     let (refusal, refused) = watch::channel("".into());
-    let signs = Signs { connections: seen, since: stands, refusal: refused };
-    (Signals { connections, since, refusal }, signs)
+    let (trouble, troubled) = watch::channel("it was closed".into());
+    let signs = Signs { connections: seen, since: stands, refusal: refused, trouble: troubled };
+    (Signals { connections, since, refusal, trouble }, signs)
 }
 
 impl Signals {
@@ -56,7 +61,10 @@ impl Signals {
             }
             Event::ServerError(error) => tracing::warn!("NATS: {error}"),
             Event::SlowConsumer(_) => tracing::warn!("NATS: messages come faster than read"),
-            Event::ClientError(error) => tracing::debug!("NATS: {error}"),
+            Event::ClientError(error) => {
+                tracing::debug!("NATS: {error}");
+                self.trouble.send_replace(error.to_string().into());
+            }
             Event::LameDuckMode | Event::Draining | Event::Closed => {
                 tracing::debug!("NATS: {event}");
             }
@@ -75,6 +83,20 @@ impl Signs {
     /// Returns since when there is a connection; `None` while there is none.
     pub(super) fn connected_since(&self) -> Option<Instant> {
         *self.since.borrow()
+    }
+
+    /// Waits until there has been no connection for so long, and returns why.
+    pub(super) async fn lost(&self, longest: Duration) -> Arc<str> {
+        let mut since = self.since.clone();
+        loop {
+            // It is closed, and nobody is left to hear of it.
+            if since.wait_for(Option::is_none).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            if timeout(longest, self.standing()).await.is_err() {
+                return self.trouble.borrow().clone();
+            }
+        }
     }
 
     /// Waits until there is a connection, and returns since when.
@@ -128,5 +150,38 @@ impl Reconnected {
     /// Forgets connections up to now.
     pub(super) fn forget(&mut self) {
         self.0.mark_unchanged();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_nats::ClientError;
+    use futures_util::FutureExt as _;
+    use tokio::time::advance;
+
+    use super::*;
+
+    const LONGEST: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_lost_once_there_was_none_for_so_long() {
+        let (signals, signs) = signs();
+        signals.note(&Event::Connected);
+        let mut lost = Box::pin(signs.lost(LONGEST));
+        assert_eq!((&mut lost).now_or_never(), None);
+        signals.note(&Event::Disconnected);
+        assert_eq!((&mut lost).now_or_never(), None);
+        advance(LONGEST / 2).await;
+        signals.note(&Event::Connected);
+        assert_eq!((&mut lost).now_or_never(), None);
+        signals.note(&Event::Disconnected);
+        assert_eq!((&mut lost).now_or_never(), None);
+        advance(LONGEST / 2).await;
+        let refused = ClientError::Other("authorization violation".to_owned());
+        signals.note(&Event::ClientError(refused));
+        assert_eq!((&mut lost).now_or_never(), None);
+        advance(LONGEST).await;
+        let why = (&mut lost).now_or_never();
+        assert!(why.is_some_and(|why| why.contains("authorization violation")));
     }
 }

@@ -84,7 +84,7 @@ impl Shop {
             Ok(Claimed::Over) => self.drops(&ticket).await,
             Ok(Claimed::Held) => ticket.give_back(SOON).await,
             Ok(Claimed::Refused(why)) => {
-                (self.say)(&format!("a slot of {} is not for this worker: {why}", name.run));
+                self.refusals.tell(&name.run, why);
                 ticket.give_back(lease).await;
             }
             Err(ClaimError::NoCoordinator) if self.gone.gives_up(&name.run) => {

@@ -135,7 +135,34 @@ fn a_worker_of_another_version_is_given_nothing_and_told_why() {
 }
 
 #[test]
-fn a_worker_says_why_it_was_refused_and_works_for_others() {
+fn tickets_of_another_version_are_left_to_workers_of_that_one() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let (place, model) = (table(3), echo());
+    let runtime = Runtime::new().expect("a runtime");
+    let (context, mut claims) = runtime.block_on(async {
+        let claims = engine(&fleet).await.claims("another").await.unwrap();
+        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
+        let context = jetstream::new(client);
+        let stored = context.publish("tine.jobs.9-9-9.any.another.1", "".into()).await.unwrap();
+        stored.await.expect("it is a ticket like any other");
+        (context, claims)
+    });
+    fleet.work(1, Some(&model));
+    map(&fleet, &place, &model, &[]).run().exits(0);
+    check_each_row_once(&place, 3);
+    fleet.workers[0].signal(Signal::SIGTERM);
+    let end = "taking no more agents; a second signal ends those at work, too".to_owned();
+    assert_eq!(fleet.workers[0].ends(), (Some(0), vec![end]));
+    let left = runtime.block_on(async {
+        let stream = context.get_stream("tine-jobs").await.expect("it is there");
+        stream.cached_info().state.messages
+    });
+    assert_eq!(left, 1);
+    assert!(runtime.block_on(async { claims.next().now_or_never() }).is_none());
+}
+
+#[test]
+fn a_worker_says_once_why_it_was_refused_and_works_for_others() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
     let (place, model) = (table(3), echo());
     fleet.work(2, Some(&model));
@@ -144,20 +171,25 @@ fn a_worker_says_why_it_was_refused_and_works_for_others() {
     let _engine = runtime.block_on(async {
         let engine = engine(&fleet).await;
         let mut claims = engine.claims("another").await.unwrap();
-        let job = Job { run: "another".into(), unit: 1, label: None };
-        offer(&engine, [job]).await;
-        let request = claims.next().await.unwrap();
-        let claim = Claim::decode(&request.payload).unwrap();
-        assert_eq!((&*claim.worker, claim.unit), (&*fleet.workers[0].name, UnitId(1)));
-        assert_eq!(claim.version, env!("CARGO_PKG_VERSION"));
-        let refused = Claimed::Refused("it is too small".to_owned());
-        engine.answer(&request, refused.encode().into()).await.unwrap();
+        offer(&engine, [1, 2, 3].map(|unit| Job { run: "another".into(), unit, label: None }))
+            .await;
+        for _ in 0..3 {
+            let request = claims.next().await.unwrap();
+            let claim = Claim::decode(&request.payload).unwrap();
+            assert_eq!(claim.worker, fleet.workers[0].name.as_str().into());
+            assert_eq!(claim.version, env!("CARGO_PKG_VERSION"));
+            let refused = Claimed::Refused("it is too small".to_owned());
+            engine.answer(&request, refused.encode().into()).await.unwrap();
+        }
         engine
     });
     let said = fleet.workers[0].says();
     assert_eq!(said, "a slot of another is not for this worker: it is too small");
     map(&fleet, &place, &model, &[]).run().exits(0);
     check_each_row_once(&place, 3);
+    let worker = &mut fleet.workers[0];
+    worker.signal(Signal::SIGTERM);
+    assert!(worker.says().starts_with("taking no more agents"));
 }
 
 /// Answers the first claim for a slot of `another` with what is no answer, and returns

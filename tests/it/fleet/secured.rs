@@ -179,10 +179,10 @@ fn credentials_that_another_operator_vouches_for_are_refused() {
 }
 
 /// Publishes these, and returns once all of them are stored.
-async fn publish(client: &async_nats::Client, subjects: &[&str]) {
+async fn publish(client: &async_nats::Client, subjects: &[impl AsRef<str>]) {
     let jetstream = jetstream::new(client.clone());
     for subject in subjects {
-        let stored = jetstream.publish((*subject).to_owned(), "\u{0}{[".into()).await;
+        let stored = jetstream.publish(subject.as_ref().to_owned(), "\u{0}{[".into()).await;
         stored.expect("the server is there").await.expect("the stream takes it");
     }
 }
@@ -192,21 +192,17 @@ fn what_is_no_ticket_is_dropped_and_the_worker_says_so_and_goes_on() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
     let (place, model) = (table(3), echo());
     fleet.work(1, Some(&model));
-    let strange = [
-        "tine.jobs.any.somebody.x",
-        "tine.jobs.any.somebody.-1",
-        "tine.jobs.any.somebody.4294967296",
-        "tine.jobs.any.somebody.1.2",
-        "tine.jobs.any.somebody",
-    ];
+    let own = env!("CARGO_PKG_VERSION").replace('.', "-");
+    let strange = ["somebody.x", "somebody.-1", "somebody.4294967296", "somebody.1.2", "somebody"];
+    let strange = strange.map(|rest| format!("tine.jobs.{own}.any.{rest}"));
     Runtime::new().expect("a runtime").block_on(async {
         let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
-        let dropped = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.tine-jobs.any";
+        let dropped = format!("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.tine-jobs.{own}_any");
         let mut dropped = client.subscribe(dropped).await.expect("it is connected");
         client.flush().await.expect("it is connected");
         publish(&client, &strange).await;
         // One that looks like a ticket, of a run that never was.
-        publish(&client, &["tine.jobs.any.somebody.7"]).await;
+        publish(&client, &[format!("tine.jobs.{own}.any.somebody.7")]).await;
         for number in 1..=strange.len() {
             let next = timeout(HANG_LIMIT, dropped.next()).await;
             let next = next.expect("all are dropped").expect("it is connected");

@@ -5,7 +5,9 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{LONG, SESSION, SHORT, batch, check_each_row_once, echo, logged, map, table, task};
+use super::{
+    LONG, SESSION, SHORT, batch, check_each_row_once, echo, held_by, logged, map, table, task,
+};
 use crate::support::fleet::Fleet;
 use crate::support::server::{Gate, Reaction};
 use crate::support::talk::serve;
@@ -36,6 +38,33 @@ fn a_run_that_no_worker_takes_says_which_is_missing_and_goes_on_when_one_comes()
     assert!(finished.stderr.contains(said), "{}", finished.stderr);
     check_each_row_once(&place, 2);
     assert_eq!(logged(&place, "notice").len(), 1);
+}
+
+#[test]
+fn a_server_that_is_away_is_told_of_on_both_sides_and_that_it_is_back() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let gate = Gate::closed();
+    let (place, model) = (table(2), held_by(&gate));
+    fleet.work(2, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    // Both are at work: nobody waits for a worker.
+    model.wait_until_came(2);
+    let server = fleet.nats.url();
+    let server = server.trim_start_matches("nats://");
+    fleet.nats.kill9();
+    let said = fleet.workers[0].says();
+    let lost = format!("there is no connection to NATS at {server}: ");
+    assert!(said.starts_with(&lost) && said.ends_with("; waiting for it"), "{said}");
+    until("the run says it, too", || !logged(&place, "notice").is_empty());
+    fleet.nats.restart();
+    assert_eq!(fleet.workers[0].says(), "there is a connection to NATS again");
+    until("the run says it, too", || logged(&place, "notice").len() > 1);
+    gate.open();
+    let finished = running.wait().exits(0);
+    assert!(finished.stderr.contains(&format!("agents wait: {lost}")), "{}", finished.stderr);
+    assert!(finished.stderr.contains("there is a connection to NATS again"));
+    check_each_row_once(&place, 2);
+    assert_eq!(logged(&place, "notice").len(), 2);
 }
 
 #[test]
