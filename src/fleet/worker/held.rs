@@ -18,6 +18,9 @@ use crate::fleet::engine::{Engine, Ticket};
 use crate::fleet::far::Heard;
 use crate::fleet::wire::{Beat, Beaten, ToSlot};
 
+/// Most slots that are known to be stopped: as many as can be granted in a round trip.
+const STOPPED_CAP: usize = 4096;
+
 /// Names a slot among those of all runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Name {
@@ -69,6 +72,8 @@ pub(super) struct Slots {
     held: Mutex<HashMap<Name, Held>>,
     /// What has ended here last: as much as could be held at once.
     ended: Mutex<VecDeque<(Name, Instant)>>,
+    /// What was stopped last, held here or not: what was granted may be on its way.
+    stopped: Mutex<VecDeque<Name>>,
     lived: Lived,
     hurry: Arc<Notify>,
     is_draining: AtomicBool,
@@ -82,6 +87,7 @@ impl Slots {
             most,
             held: Mutex::default(),
             ended: Mutex::default(),
+            stopped: Mutex::default(),
             lived: Lived::default(),
             hurry: Arc::default(),
             is_draining: AtomicBool::new(false),
@@ -103,14 +109,19 @@ impl Slots {
         self.hurry.notified().await;
     }
 
-    /// Holds a slot for as long as what comes back is kept; `None` if it is held: its
-    /// ticket came again before it was granted.
+    /// Holds a slot for as long as what comes back is kept, also one that was told to
+    /// stop before; `None` if it is held: its ticket came again before it was granted.
     pub(super) fn take(&self, name: Name, held: Held) -> Option<Keeping<'_>> {
         self.lived.note(&name.run);
+        let cancel = held.cancel.clone();
         match self.lock().entry(name.clone()) {
             Entry::Occupied(_) => return None,
             Entry::Vacant(place) => place.insert(held),
         };
+        // Only now: what is stopped from here on is held.
+        if self.stopped().contains(&name) {
+            cancel.cancel();
+        }
         Some(Keeping { slots: self, name })
     }
 
@@ -155,13 +166,21 @@ impl Slots {
         }
     }
 
-    /// Has a slot stop; without a unit, all of a run, of which nobody wants to know
+    /// Has a slot stop, also one that is still to come: none is granted again that was
+    /// told to. Without a unit, all of a run that are held, of which nobody wants to know
     /// any more.
-    pub(super) fn stop(&self, run: &str, unit: Option<UnitId>) {
+    pub(super) fn stop(&self, run: &Arc<str>, unit: Option<UnitId>) {
+        if let Some(unit) = unit {
+            let mut stopped = self.stopped();
+            stopped.push_back(Name { run: Arc::clone(run), unit });
+            if stopped.len() > STOPPED_CAP {
+                stopped.pop_front();
+            }
+        }
         for (name, held) in self.lock().iter() {
             match unit {
-                Some(unit) if *name.run == *run && name.unit == unit => held.cancel.cancel(),
-                None if *name.run == *run => held.drop_it(),
+                Some(unit) if name.run == *run && name.unit == unit => held.cancel.cancel(),
+                None if name.run == *run => held.drop_it(),
                 Some(_) | None => {}
             }
         }
@@ -224,6 +243,10 @@ impl Slots {
         if let Some(held) = self.lock().get(name).filter(|held| held.attempt == attempt) {
             held.drop_it();
         }
+    }
+
+    fn stopped(&self) -> MutexGuard<'_, VecDeque<Name>> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Held>> {
@@ -327,6 +350,21 @@ mod tests {
         assert!(dropped.is_cancelled());
         drop(keeping);
         assert!(!slots.has(&name()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slot_that_is_stopped_while_it_is_on_its_way_stops_when_it_comes() {
+        let (engine, _listener) = unanswered().await;
+        let slots = Slots::new("worker".into(), Vec::new(), 2);
+        slots.stop(&name().run, Some(name().unit));
+        let (first, _) = held(&engine);
+        let cancel = first.cancel.clone();
+        let _keeping = slots.take(name(), first);
+        assert!(cancel.is_cancelled());
+        let (second, dropped) = held(&engine);
+        let cancel = second.cancel.clone();
+        let _keeping = slots.take(Name { unit: UnitId(2), ..name() }, second);
+        assert!(!cancel.is_cancelled() && !dropped.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]
