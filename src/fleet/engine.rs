@@ -59,6 +59,15 @@ pub struct Engine {
     tasks: TaskTracker,
 }
 
+/// A connection that is lost.
+#[derive(Debug)]
+pub struct Lost {
+    /// A clause that says so, and why there is no other.
+    pub why: String,
+    /// Which one of this process it was.
+    connection: u64,
+}
+
 /// What is said when there is a connection again.
 pub const CONNECTED_AGAIN: &str = "there is a connection to NATS again";
 
@@ -86,16 +95,16 @@ impl Engine {
         self.signs.connected_since()
     }
 
-    /// Waits until there has been no connection for so long, and returns a clause that
-    /// says so.
-    pub async fn is_lost(&self, longest: Duration) -> String {
-        let why = self.signs.lost(longest).await;
-        format!("there is no connection to NATS at {}: {why}", self.servers)
+    /// Waits until there has been no connection for so long.
+    pub async fn is_lost(&self, longest: Duration) -> Lost {
+        let (connection, why) = self.signs.lost(longest).await;
+        let why = format!("there is no connection to NATS at {}: {why}", self.servers);
+        Lost { why, connection }
     }
 
-    /// Waits until there is a connection.
-    pub async fn is_back(&self) {
-        self.signs.standing().await;
+    /// Waits until there is a connection after that which was lost.
+    pub async fn is_back(&self, lost: &Lost) {
+        self.signs.connected_after(lost.connection).await;
     }
 
     /// Returns what tells of connections that are made anew.

@@ -25,6 +25,10 @@ use crate::path_text;
 /// most batches start at once.
 const FRESH: Duration = Duration::from_secs(2);
 
+/// How often a workspace is packed again that has changed meanwhile: where slots come
+/// back all the time, none would start.
+const ROUNDS: u32 = 3;
+
 /// How long what was sent is taken to be there: blobs are kept for a week.
 const SENT_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -103,13 +107,21 @@ impl Load {
         caller: &Caller,
         begins: &Begins,
     ) -> Result<Given, String> {
-        let given = self.packed(engine, caller).await?;
         let from = match begins {
             Begins::Anew | Begins::Ended => None,
             Begins::Forked(point) => Some(self.shipping.of(engine, point).await?),
             Begins::EndedElsewhere(left) => Some(left.from.clone()),
         };
-        Ok(Given { from, ..given })
+        // Last: to send it may take its time, and so may this, while others come back.
+        let files = &caller.place.workspace.files;
+        let mut rounds = 1..=ROUNDS;
+        loop {
+            let touches = files.touches();
+            let given = self.packed(engine, caller).await?;
+            if rounds.next().is_none() || files.touches() == touches {
+                return Ok(Given { from, ..given });
+            }
+        }
     }
 
     /// Packs the workspace, with what all slots share.

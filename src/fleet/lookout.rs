@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
-use super::engine::CONNECTED_AGAIN;
+use super::engine::{CONNECTED_AGAIN, Lost};
 use super::post::Post;
 use super::worker::State;
 use crate::event::NoticeLevel;
@@ -23,8 +23,9 @@ pub(super) struct Lookout {
     lease: Duration,
     /// Whoever has it looks; the others rely on that.
     seen: Mutex<Seen>,
-    /// Whether it was last said that there is no connection. Held as `seen` is.
-    is_cut_off: Mutex<bool>,
+    /// The connection of which it was last said that it is lost, until it is said that
+    /// there is another. Held as `seen` is.
+    lost: Mutex<Option<Lost>>,
 }
 
 /// What was found so far.
@@ -37,25 +38,26 @@ struct Seen {
 
 impl Lookout {
     pub(super) fn new(post: Arc<Post>, label: Option<Arc<str>>, lease: Duration) -> Self {
-        Self { post, label, lease, seen: Mutex::default(), is_cut_off: Mutex::default() }
+        Self { post, label, lease, seen: Mutex::default(), lost: Mutex::default() }
     }
 
     /// Looks for as long as a slot is queued or at work: when there has been no
     /// connection for a lease, whoever is on this line is told, and when there is one
     /// again. All wait meanwhile.
     pub(super) async fn listens(&self, line: &Line) -> Infallible {
-        let mut is_cut_off = self.is_cut_off.lock().await;
+        let mut told = self.lost.lock().await;
         let engine = &self.post.engine;
         loop {
-            if !*is_cut_off {
-                let lost = engine.is_lost(self.lease).await;
+            if told.is_none() {
                 // Before it is told: whoever goes on with this says that it is over.
-                *is_cut_off = true;
-                let text = format!("agents wait: {lost}").into();
+                let lost = told.insert(engine.is_lost(self.lease).await);
+                let text = format!("agents wait: {}", lost.why).into();
                 line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
             }
-            engine.is_back().await;
-            *is_cut_off = false;
+            if let Some(lost) = &*told {
+                engine.is_back(lost).await;
+            }
+            *told = None;
             let text = CONNECTED_AGAIN.into();
             line.tell(Told::Notice { level: NoticeLevel::Info, text }).await;
         }

@@ -84,18 +84,24 @@ impl Place {
                 self.queues()
             }
         };
-        let drawn = tokio::select! {
-            drawn = claimed => drawn,
-            never = self.shared.lookout.looks(line) => match never {},
-            never = self.shared.lookout.listens(line) => match never {},
-        };
-        match drawn {
-            // Before it starts: packing may take its time.
-            Ok(Drawn::By(claimant)) => {
-                Some(self.given(caller).await.map(|given| (claimant, given)))
+        let lookout = &self.shared.lookout;
+        let drawn = async {
+            let drawn = tokio::select! {
+                drawn = claimed => drawn,
+                never = lookout.looks(line) => match never {},
+            };
+            match drawn {
+                // Before it starts: packing may take its time.
+                Ok(Drawn::By(claimant)) => {
+                    Some(self.given(caller).await.map(|given| (claimant, given)))
+                }
+                Ok(Drawn::Refused(why)) => Some(Err(why)),
+                Err(_) => None,
             }
-            Ok(Drawn::Refused(why)) => Some(Err(why)),
-            Err(_) => None,
+        };
+        tokio::select! {
+            drawn = drawn => drawn,
+            never = lookout.listens(line) => match never {},
         }
     }
 

@@ -224,8 +224,8 @@ impl Shop {
     async fn looks(&self, lease: Duration) -> Infallible {
         loop {
             let lost = self.engine.is_lost(lease).await;
-            (self.say)(&format!("{lost}; waiting for it"));
-            self.engine.is_back().await;
+            (self.say)(&format!("{}; waiting for it", lost.why));
+            self.engine.is_back(&lost).await;
             (self.say)(CONNECTED_AGAIN);
         }
     }

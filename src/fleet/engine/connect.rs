@@ -63,7 +63,7 @@ impl Engine {
             .map_err(|_| no_server("no answer in time"))?
             .map_err(|error| no_connection(&error, &shown))?;
         // Whoever waits for the next connection must not be told of this one.
-        timeout(CONNECT_LIMIT, signs.connected())
+        timeout(CONNECT_LIMIT, signs.connected_after(0))
             .await
             .map_err(|_| no_server("the connection was lost at once"))?;
         if !client.is_server_compatible(2, 10, 0) {

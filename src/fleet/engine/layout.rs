@@ -27,6 +27,10 @@ const JOBS_AGE: Duration = DAY;
 /// reads nothing of the one before.
 const EVENTS_AGE: Duration = DAY.saturating_mul(7);
 
+/// How long a consumer that nobody uses is kept: there is one for each version of tine
+/// and each label. It is made again if it was in use.
+const UNUSED_LIMIT: Duration = DAY.saturating_mul(7);
+
 /// How long a run's end is told to workers that come back.
 const CONTROL_AGE: Duration = DAY;
 
@@ -118,7 +122,7 @@ impl Engine {
             let Err(Denied::Said(error)) = &created else { break created };
             let too_few = || EngineError::TooFew { copies: wanted, cause: error.to_string() };
             match (error.error_code(), replicas) {
-                (ErrorCode::CLUSTER_NO_PEERS, None) => {
+                (ErrorCode::CLUSTER_NO_PEERS, _) => {
                     let since = *refused.get_or_insert_with(Instant::now);
                     if since.elapsed() > JOINING {
                         // Nobody would notice that there is one copy of everything from
@@ -128,9 +132,7 @@ impl Engine {
                     pause(&error.to_string()).await;
                     continue;
                 }
-                (ErrorCode::CLUSTER_NO_PEERS | REPLICAS_NOT_ALONE, Some(_)) => {
-                    return Err(too_few());
-                }
+                (REPLICAS_NOT_ALONE, Some(_)) => return Err(too_few()),
                 // It has the name of a cluster, and stores things alone.
                 (REPLICAS_NOT_ALONE, None) => {}
                 (_, _) => break created,
@@ -197,6 +199,7 @@ impl Engine {
             // As many as there are slots; the pool's size is not the server's to bound.
             max_ack_pending: -1,
             max_waiting: WAITING_CAP,
+            inactive_threshold: UNUSED_LIMIT,
             ..pull::Config::default()
         };
         let ours = consumer::IntoConsumerConfig::into_consumer_config(config.clone());

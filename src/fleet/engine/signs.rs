@@ -5,9 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{Event, ServerError};
+use async_nats::{ClientError, Event, ServerError};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
+
+/// Why there is no connection, before anybody has tried to make another.
+const CLOSED: &str = "it was closed";
 
 /// The reading end: how often there was a connection, and the latest refusal.
 #[derive(Clone, Debug)]
@@ -37,7 +40,7 @@ pub(super) fn signs() -> (Signals, Signs) {
     let (connections, seen) = watch::channel(0);
     let (since, stands) = watch::channel(None);
     let (refusal, refused) = watch::channel("".into());
-    let (trouble, troubled) = watch::channel("it was closed".into());
+    let (trouble, troubled) = watch::channel(CLOSED.into());
     let signs = Signs { connections: seen, since: stands, refusal: refused, trouble: troubled };
     (Signals { connections, since, refusal, trouble }, signs)
 }
@@ -53,6 +56,7 @@ impl Signals {
             }
             Event::Disconnected => {
                 tracing::warn!("the connection to NATS is lost");
+                self.trouble.send_replace(CLOSED.into());
                 self.since.send_replace(None);
             }
             Event::ServerError(ServerError::Other(text)) => {
@@ -63,7 +67,9 @@ impl Signals {
             Event::SlowConsumer(_) => tracing::warn!("NATS: messages come faster than read"),
             Event::ClientError(error) => {
                 tracing::debug!("NATS: {error}");
-                self.trouble.send_replace(error.to_string().into());
+                if let ClientError::Other(why) = error {
+                    self.trouble.send_replace(why.as_str().into());
+                }
             }
             Event::LameDuckMode | Event::Draining | Event::Closed => {
                 tracing::debug!("NATS: {event}");
@@ -73,11 +79,11 @@ impl Signals {
 }
 
 impl Signs {
-    /// Waits for the first connection to be noted.
-    pub(super) async fn connected(&self) {
+    /// Waits for a connection after so many to be noted.
+    pub(super) async fn connected_after(&self, number: u64) {
         let mut connections = self.connections.clone();
         // The connection lives for as long as what waits for it.
-        let _ = connections.wait_for(|count| *count > 0).await;
+        let _ = connections.wait_for(|count| *count > number).await;
     }
 
     /// Returns since when there is a connection; `None` while there is none.
@@ -85,16 +91,19 @@ impl Signs {
         *self.since.borrow()
     }
 
-    /// Waits until there has been no connection for so long, and returns why.
-    pub(super) async fn lost(&self, longest: Duration) -> Arc<str> {
+    /// Waits until there has been no connection for so long, and returns how many there
+    /// were, and why there is no other.
+    pub(super) async fn lost(&self, longest: Duration) -> (u64, Arc<str>) {
         let mut since = self.since.clone();
         loop {
             // It is closed, and nobody is left to hear of it.
             if since.wait_for(Option::is_none).await.is_err() {
                 std::future::pending::<()>().await;
             }
+            // If there is one again by now it stands.
+            let number = *self.connections.borrow();
             if timeout(longest, self.standing()).await.is_err() {
-                return self.trouble.borrow().clone();
+                return (number, self.trouble.borrow().clone());
             }
         }
     }
@@ -155,7 +164,6 @@ impl Reconnected {
 
 #[cfg(test)]
 mod tests {
-    use async_nats::ClientError;
     use futures_util::FutureExt as _;
     use tokio::time::advance;
 
@@ -181,7 +189,12 @@ mod tests {
         signals.note(&Event::ClientError(refused));
         assert_eq!((&mut lost).now_or_never(), None);
         advance(LONGEST).await;
-        let why = (&mut lost).now_or_never();
-        assert!(why.is_some_and(|why| why.contains("authorization violation")));
+        assert_eq!((&mut lost).now_or_never(), Some((2, "authorization violation".into())));
+        let mut later = Box::pin(signs.lost(LONGEST));
+        signals.note(&Event::Connected);
+        signals.note(&Event::Disconnected);
+        assert_eq!((&mut later).now_or_never(), None);
+        advance(LONGEST).await;
+        assert_eq!((&mut later).now_or_never(), Some((3, CLOSED.into())));
     }
 }

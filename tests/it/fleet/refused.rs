@@ -110,6 +110,16 @@ fn another_lease_than_everybody_elses_is_refused() {
 }
 
 #[test]
+fn more_copies_than_there_are_servers_are_refused() {
+    let Some(fleet) = Fleet::start(LONG) else { return };
+    let fleet = fleet.with("replicas = 3");
+    let finished = map(&fleet, &table(1), &echo(), &[]).run().exits(52);
+    let said = "error: there are too few NATS servers for 3 copies of what is stored: ";
+    assert!(finished.stderr.starts_with(said), "{}", finished.stderr);
+    assert!(finished.stderr.contains("or set `replicas = 1` under `[executor.nats]`"));
+}
+
+#[test]
 fn a_worker_of_another_version_is_given_nothing_and_told_why() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
     let (place, model) = (table(1), echo());
