@@ -268,16 +268,15 @@ impl Shop {
                 }
             }
         };
+        let beginning = self.room.begins(run);
         let (lane, caller, job) = match ready.await {
             Ok(ready) => ready,
-            Err(Unready { why, wants_room }) => {
-                if wants_room {
-                    self.room.was_too_small_for(run);
-                }
-                let outcome = failed(format!("on worker {}: {why}", self.name));
+            Err(unready) => {
+                let outcome = self.not_begun(run, unready);
                 return Lived { outcome, changes: None, left: None, hold };
             }
         };
+        drop(beginning);
         let notice = match &grant.work {
             Work::Typed { .. } => None,
             Work::Fork { .. } | Work::Continued { .. } => {
@@ -311,6 +310,14 @@ impl Shop {
                 Lived { outcome: failed(why), changes: None, left, hold }
             }
         }
+    }
+
+    /// Returns what comes of a slot that cannot begin.
+    fn not_begun(&self, run: &Arc<str>, Unready { why, wants_room }: Unready) -> Outcome {
+        if wants_room {
+            self.room.was_too_small_for(run);
+        }
+        failed(format!("on worker {}: {why}", self.name))
     }
 
     /// Puts what is left of a slot where others find it, whoever goes on from it.

@@ -56,21 +56,8 @@ impl Fleet {
 
     /// Starts a cluster of three servers, and nobody who works.
     pub(crate) fn start_cluster(lease_s: u32) -> Option<Self> {
-        let (mut fleet, third) = Self::start_most_of_cluster(lease_s)?;
-        fleet.others.push(third());
-        NatsServer::wait_until_joined(&fleet.others);
-        Some(fleet)
-    }
-
-    /// Starts two of three servers, and returns what starts the third.
-    pub(crate) fn start_most_of_cluster(
-        lease_s: u32,
-    ) -> Option<(Self, impl FnOnce() -> NatsServer)> {
-        let start = NatsServer::of_cluster()?;
-        let servers = [start(0), start(1)];
-        NatsServer::wait_until_joined(&servers);
-        let [nats, one] = servers;
-        Some((Self { others: vec![one], ..Self::at(nats, lease_s) }, move || start(2)))
+        let [nats, one, other] = NatsServer::start_cluster()?;
+        Some(Self { others: vec![one, other], ..Self::at(nats, lease_s) })
     }
 
     /// Has more keys under `[executor.nats]`.

@@ -101,32 +101,29 @@ impl NatsServer {
         self
     }
 
-    /// Returns what starts one of three servers, `n0` to `n2`, that are to be one cluster.
-    pub(crate) fn of_cluster() -> Option<impl Fn(u32) -> Self> {
+    /// Starts three servers, `n0` to `n2`, that are one cluster.
+    pub(crate) fn start_cluster() -> Option<[Self; 3]> {
         static PORT: AtomicU16 = AtomicU16::new(6222);
         program()?;
         // Each has to know the others before they are there, and a port that is free now
         // may be somebody else's by then: so this process has addresses of its own, and
         // each of its clusters a port there.
         let port = PORT.fetch_add(1, Ordering::Relaxed);
-        let id = process::id();
+        let (id, all) = (process::id(), [0, 1, 2]);
         let (high, middle, low) = (id >> 14 & 0xff, id >> 6 & 0xff, (id & 0x3f) << 2);
-        let address = move |number| format!("127.{high}.{middle}.{}:{port}", low + number + 1);
-        Some(move |number| {
-            let listen = address(number);
-            let routes = [0, 1, 2].map(|number| format!("nats-route://{}", address(number)));
+        let addresses =
+            all.map(|number| format!("127.{high}.{middle}.{}:{port}", low + number + 1));
+        let routes = addresses.each_ref().map(|address| format!("nats-route://{address}"));
+        let servers = all.map(|number| {
+            let listen = &addresses[number as usize];
             let more = format!(
                 "server_name: n{number}\njetstream {{ store_dir: STORE, sync_interval: always }}\n\
                  cluster {{ name: tine, listen: {listen:?}, routes: {routes:?} }}"
             );
             Self::start_with(&more).expect("the program is there")
-        })
-    }
-
-    /// Waits until these servers, most of a cluster, are one.
-    pub(crate) fn wait_until_joined(servers: &[Self]) {
+        });
         let runtime = Runtime::new().expect("a runtime");
-        for server in servers {
+        for server in &servers {
             let client = runtime.block_on(async_nats::connect(server.url()));
             let client = client.expect("it is ready");
             until("the servers have found each other", || {
@@ -134,6 +131,7 @@ impl NatsServer {
                 runtime.block_on(asked).is_ok()
             });
         }
+        Some(servers)
     }
 
     /// Starts the server again on the same port with the same store.
