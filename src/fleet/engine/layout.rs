@@ -51,9 +51,9 @@ const REPLICAS: usize = 3;
 /// What NATS calls how many copies there are of a stream.
 const COPIES: &str = "num_replicas";
 
-/// How long a cluster may have too few servers for these before that is believed: one
-/// that has just been started has not yet heard of all.
-const JOINING: Duration = Duration::from_secs(8);
+/// How long a cluster may have too few servers for these before that is believed: its
+/// servers tell each other every ten seconds what they have.
+const JOINING: Duration = Duration::from_secs(15);
 
 /// An error code of NATS that its client has no name for.
 const REPLICAS_NOT_ALONE: ErrorCode = ErrorCode(10074);
