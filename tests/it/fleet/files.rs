@@ -9,6 +9,7 @@ use crate::support::fleet::Fleet;
 use crate::support::repository::Repository;
 use crate::support::server::{Gate, Reaction};
 use crate::support::talk::serve;
+use crate::support::tine::Place;
 
 /// A repository with something that is committed and something that is not.
 fn repository() -> Repository {
@@ -39,6 +40,12 @@ fn play(side: &Side, repository: &Repository, playing: &Value) -> String {
     output.text
 }
 
+/// What became of each slot, in the order in which they ended.
+fn states(place: &Place) -> Vec<Value> {
+    let ended = logged(place, "unit_ended").into_iter();
+    ended.map(|line| line["body"]["outcome"]["state"].clone()).collect()
+}
+
 fn apart(name: &str) -> Value {
     task_with(name, "isolation", "worktree")
 }
@@ -60,10 +67,7 @@ fn what_slots_write_is_in_the_workspace_whether_they_are_apart_or_not() {
         assert_eq!(read("apart.txt").as_deref(), Some("apart\n"));
         let lines = read("lines.txt");
         assert_eq!(lines.as_deref(), Some("1\n--\n2\n--\nthree, not committed\n"));
-        let states: Vec<Value> = logged(&repository.place, "unit_ended")
-            .into_iter()
-            .map(|it| it["body"]["outcome"]["state"].clone())
-            .collect();
+        let states = states(&repository.place);
         (repository.git(&["status", "--short"]), repository.git(&["for-each-ref"]).len(), states)
     });
 }
@@ -88,10 +92,7 @@ fn a_slot_that_starts_behind_another_sees_what_that_one_has_changed() {
         let playing = json!({ "units": units });
         let place = &repository.place;
         let finished = side.play(place, &playing, &flags).run().exits(0);
-        let states: Vec<Value> = logged(place, "unit_ended")
-            .into_iter()
-            .map(|line| line["body"]["outcome"]["state"].clone())
-            .collect();
+        let states = states(place);
         assert_eq!(states, ["done", "done"], "{}", finished.stderr);
         (finished.stdout, place.read("made.txt"), place.read("lines.txt"))
     });
@@ -102,7 +103,10 @@ fn a_slot_sees_what_main_has_changed_before_it_started() {
     both(|side| {
         side.work(&[1], None);
         let repository = repository();
-        let look = |name: &str, seen: &str| json!([bash("cat -- *.txt"), {"text": name, "expect": {"contains": [seen]}}]);
+        let look = |name: &str, seen: &str| {
+            let end = json!({"text": name, "expect": {"contains": [seen]}});
+            json!([bash("cat -- *.txt"), end])
+        };
         let main = json!([
             {"calls": [super::batch(&[task("first")])]},
             write("written.txt", "written by main\n"),
@@ -121,10 +125,7 @@ fn a_slot_sees_what_main_has_changed_before_it_started() {
         let flags = [&flags[..], &["--allowedTools", "Bash"]].concat();
         let place = &repository.place;
         let finished = side.play(place, &json!({ "units": units }), &flags).run().exits(0);
-        let states: Vec<Value> = logged(place, "unit_ended")
-            .into_iter()
-            .map(|line| line["body"]["outcome"]["state"].clone())
-            .collect();
+        let states = states(place);
         assert_eq!(states, ["done", "done", "done"], "{}", finished.stderr);
         finished.stdout
     });

@@ -183,14 +183,18 @@ fn a_worker_says_once_why_it_was_refused_and_works_for_others() {
         let mut claims = engine.claims("another").await.unwrap();
         offer(&engine, [1, 2, 3].map(|unit| Job { run: "another".into(), unit, label: None }))
             .await;
+        let mut units = Vec::new();
         for _ in 0..3 {
             let request = claims.next().await.unwrap();
             let claim = Claim::decode(&request.payload).unwrap();
-            assert_eq!(claim.worker, fleet.workers[0].name.as_str().into());
+            assert_eq!(&*claim.worker, &*fleet.workers[0].name);
             assert_eq!(claim.version, env!("CARGO_PKG_VERSION"));
+            units.push(claim.unit);
             let refused = Claimed::Refused("it is too small".to_owned());
             engine.answer(&request, refused.encode().into()).await.unwrap();
         }
+        units.sort();
+        assert_eq!(units, [1, 2, 3].map(UnitId));
         engine
     });
     let said = fleet.workers[0].says();
