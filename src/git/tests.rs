@@ -23,7 +23,8 @@ impl Repo {
     pub(crate) fn new() -> Self {
         let repo = Self(tempfile::tempdir().unwrap());
         fs::create_dir(repo.root()).unwrap();
-        repo.git(&["init", "--quiet", "--initial-branch=main"]);
+        // Without the examples of hooks, which are a dozen files of each repository.
+        repo.git(&["init", "--quiet", "--template=", "--initial-branch=main"]);
         repo
     }
 

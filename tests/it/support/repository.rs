@@ -22,7 +22,8 @@ impl Repository {
     /// A repository without a commit.
     pub(crate) fn new() -> Self {
         let repository = Self { place: Place::new() };
-        repository.git(&["init", "--quiet", "--initial-branch=main"]);
+        // Without the examples of hooks, which are a dozen files of each repository.
+        repository.git(&["init", "--quiet", "--template=", "--initial-branch=main"]);
         repository
     }
 

@@ -26,7 +26,7 @@ impl Landed {
         place.put("a.txt", "one\n");
         place.put("b.txt", "b\n");
         let landed = |arguments: &[&str]| git(&place, arguments);
-        landed(&["init", "--quiet"]);
+        landed(&["init", "--quiet", "--template="]);
         landed(&["add", "--all"]);
         landed(&["commit", "--quiet", "-m", "Begin"]);
         place.put("a.txt", "one, uncommitted\n");
