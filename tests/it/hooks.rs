@@ -1,7 +1,6 @@
 //! Hooks at the binary: real commands at every moment, with every end, and
 //! none that nobody has agreed to.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::support::bodies::{self, model_on};
 use crate::support::inside::Setup;
 use crate::support::server::{Reaction, Server};
 use crate::support::talk::{Talk, serve, serve_calls, shown};
-use crate::support::tine::{Finished, Place};
+use crate::support::tine::{Finished, Place, executable};
 
 /// Adds a line of what it is told to `told`.
 const TELLS: &str = "cat >> told";
@@ -666,15 +665,14 @@ fn hooks_of_a_repository_run_once_exactly_these_bytes_are_trusted() {
     for file in BROUGHT {
         let place = Place::new();
         place.write(file, one("Stop", "./look.sh").to_string());
-        let script = place.write("look.sh", format!("#!/bin/sh\n{TELLS}\n"));
-        let executable = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&script, executable).expect("the place is ours");
+        let script = place.work().join("look.sh");
+        executable(&script, &format!("#!/bin/sh\n{TELLS}\n"));
         assert!(!runs(&place, &[]), "{file}");
         assert!(runs(&place, &["--trust"]), "{file}");
         place.tine(["trust", "--yes"]).run().exits(0);
         assert!(runs(&place, &[]), "{file}");
         // What would run is part of what is trusted.
-        std::fs::write(&script, format!("#!/bin/sh\n# else\n{TELLS}\n")).expect("it is ours");
+        executable(&script, &format!("#!/bin/sh\n# else\n{TELLS}\n"));
         assert!(!runs(&place, &[]), "{file}");
         place.tine(["trust", "--yes"]).run().exits(0);
         assert!(runs(&place, &[]), "{file}");

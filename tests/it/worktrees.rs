@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 
 use crate::support::repository::Repository;
-use crate::support::tine::{Finished, HANG_LIMIT, Tine, lines as lines_of};
+use crate::support::tine::{Finished, HANG_LIMIT, Tine, executable, lines as lines_of};
 
 /// A repository whose one file has a numbered line for each slot, with a line
 /// in between.
@@ -521,7 +521,6 @@ fn after_a_kill_in_the_middle_of_a_merge_prune_loses_nothing() {
     let come = Come::new(&repository);
     // Git, which says that it merges and comes to no end of that.
     let programs = repository.place.root().join("programs");
-    fs::create_dir(&programs).unwrap();
     let real = which("git");
     let program = format!(
         "#!/bin/sh\ncase \" $* \" in *' merge-file '*) echo merging > '{}'; \
@@ -529,8 +528,7 @@ fn after_a_kill_in_the_middle_of_a_merge_prune_loses_nothing() {
         come.path.display(),
         real.display()
     );
-    fs::write(programs.join("git"), program).unwrap();
-    fs::set_permissions(programs.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&programs.join("git"), &program);
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     // The first to end is put there; the other one has to be merged with it.
     let slots = [0, 1].map(|number| {

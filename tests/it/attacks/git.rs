@@ -1,12 +1,11 @@
 //! Our own calls of git: which git they run, and what it gets to see.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::repository::Repository;
-use crate::support::tine::Tine;
+use crate::support::tine::{Tine, executable};
 
 const KEY: &str = "sk-canary-77b1c0de";
 
@@ -29,15 +28,12 @@ fn own_git() -> PathBuf {
 /// Puts a git into a directory that writes its environment down and goes on as
 /// the other.
 fn plant(directory: &Path, seen: &Path) {
-    fs::create_dir_all(directory).expect("the place is ours");
-    let file = directory.join("git");
     let text = format!(
         "#!/bin/sh\n/usr/bin/env >> '{}'\nexec '{}' \"$@\"\n",
         seen.display(),
         own_git().display()
     );
-    fs::write(&file, text).expect("the place is ours");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("the place is ours");
+    executable(&directory.join("git"), &text);
 }
 
 fn path_with(first: &Path) -> String {

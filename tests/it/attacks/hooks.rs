@@ -1,14 +1,13 @@
 //! Hooks against whoever would have a hook run what nobody has looked at, or
 //! have it say more than it may.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::support::server::Reaction;
 use crate::support::talk::{serve, serve_calls, shown};
-use crate::support::tine::{Finished, Place};
+use crate::support::tine::{Finished, Place, executable};
 
 const BROUGHT: &str = ".claude/settings.json";
 
@@ -28,9 +27,7 @@ fn allows(event: &str) -> Value {
 
 /// A script that leaves a mark in the place that it is about.
 fn script(place: &Place, name: &str, mark: &Path) {
-    let path = place.write(name, format!("#!/bin/sh\npwd >> {}\n", mark.display()));
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(path, executable).expect("the place is ours");
+    executable(&place.work().join(name), &format!("#!/bin/sh\npwd >> {}\n", mark.display()));
 }
 
 /// Lets main make these calls; returns their outputs.

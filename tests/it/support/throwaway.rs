@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, LazyLock};
@@ -20,6 +19,7 @@ use tine::guard::{Decision, Effect, Gate, Mode, Policy, Rules, SandboxIsThere, S
 const DENIED: &str = "DENIED";
 
 use super::repository::program;
+use super::tine::executable;
 
 /// How long one command may run, in seconds: none hangs, but machines are busy.
 const PATIENCE: &str = "120";
@@ -70,9 +70,7 @@ impl Throwaway {
         fs::create_dir(&home).expect("it is empty");
         fs::write(home.join(".gitconfig"), "[init]\ndefaultBranch = main\n").expect("it is empty");
         let evil = work.join("evil");
-        fs::write(&evil, format!("#!/bin/sh\n: > {}/CANARY\n", work.display()))
-            .expect("it is empty");
-        fs::set_permissions(&evil, Permissions::from_mode(0o755)).expect("it is ours");
+        executable(&evil, &format!("#!/bin/sh\n: > {}/CANARY\n", work.display()));
         let denied = root.path().join("denied");
         fs::create_dir(&denied).expect("it is empty");
         fs::write(denied.join("text"), DENIED).expect("it is empty");

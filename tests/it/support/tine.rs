@@ -158,6 +158,17 @@ fn put(path: &Path, bytes: &[u8]) -> PathBuf {
     path.to_owned()
 }
 
+/// Makes a file that can be run at once.
+///
+/// A shell writes it: were it open in this process, a test beside this one could
+/// fork meanwhile, and what is open for writing anywhere is not run.
+pub(crate) fn executable(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a file has a directory")).expect("the place is ours");
+    let writes = r#"printf %s "$1" > "$0" && chmod 755 "$0""#;
+    let status = Command::new("sh").args(["-c", writes]).arg(path).arg(text).status();
+    assert!(status.expect("there is a shell").success(), "{}", path.display());
+}
+
 /// A command line, ready to be run. Standard input is empty unless given.
 pub(crate) struct Tine {
     command: Command,
