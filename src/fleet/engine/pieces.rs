@@ -62,7 +62,7 @@ impl Drop for Pieces<'_> {
         let (engine, tasks) = (self.engine.clone(), self.engine.tasks.clone());
         let nuid = std::mem::take(&mut self.nuid);
         let taking_back = async move {
-            let take_back = || engine.purge_pieces(&nuid);
+            let take_back = || engine.take_back(&nuid);
             if let Err(error) = engine.signs.tried("taking back a blob", take_back).await {
                 tracing::warn!("pieces of a blob stay on the server for a week: {error}");
             }
@@ -126,7 +126,19 @@ impl Engine {
         self.tasks.wait().await;
     }
 
-    /// Removes the pieces with this number, once.
+    /// Removes the pieces with this number, one that is on its way among them.
+    async fn take_back(&self, nuid: &str) -> Result<(), Failed> {
+        // A server stores messages in their order, but purges beside that: a piece that
+        // nobody waited for may come after its purge. Once the server says anything of
+        // a later message, none is behind that.
+        let last = PublishMessage::build().payload(Bytes::new());
+        match self.stored(&self.pieces_subject(nuid), last).await {
+            Err(Failed::Passing(cause)) => Err(Failed::Passing(cause)),
+            Ok(()) | Err(Failed::Final(_)) => self.purge_pieces(nuid).await,
+        }
+    }
+
+    /// Removes the pieces with this number that are stored.
     pub(super) async fn purge_pieces(&self, nuid: &str) -> Result<(), Failed> {
         let stream = format!("OBJ_{}", self.names.blobs_bucket());
         let stream = self.jetstream.get_stream_no_info(stream).await;
