@@ -108,8 +108,8 @@ pub enum EngineError {
     /// The servers are too few for as many copies as there are to be.
     #[error(
         "there are too few NATS servers for {copies} copies of what is stored: {cause}\n\
-         hint: start the other servers of the cluster, or set `replicas = 1` under \
-         `[executor.nats]` wherever tine meets there"
+         hint: start the other servers of the cluster (once more, if one runs and is left \
+         out), or set `replicas = 1` under `[executor.nats]` wherever tine meets there"
     )]
     TooFew {
         /// How many copies there were to be.

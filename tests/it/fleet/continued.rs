@@ -108,7 +108,9 @@ fn what_is_continued_has_its_tools_its_bounds_and_stays_a_fork_wherever_it_runs(
         let main = json!([
             {"calls": started},
             wait(["agent-1", "agent-2"]),
-            {"calls": [message("agent-1"), message("agent-2")]},
+            // One after the other: whoever is continued first has the next number.
+            {"calls": [message("agent-1")]},
+            {"calls": [message("agent-2")]},
             wait(["agent-3", "agent-4"]),
             {"text": "done"},
         ]);
