@@ -81,6 +81,10 @@ impl Nats {
     /// Most characters of a prefix. It stands in every name.
     pub const PREFIX_CAP: usize = 32;
 
+    /// What stands in the place of a label where none is asked for, so that none is
+    /// called so.
+    pub const ANY: &str = "any";
+
     /// Most servers that can keep the same: that is the most there is.
     pub const REPLICAS_CAP: u32 = 5;
 

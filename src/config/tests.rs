@@ -598,6 +598,11 @@ fn what_is_wrong_about_workers_is_said_without_what_is_secret() {
             "nats.prefix",
             "it must be of letters, digits, `-` and `_`, and at most 32",
         ),
+        (
+            "nats.label=any",
+            "nats.label",
+            "it must not be that: every worker takes agents that ask for none",
+        ),
         ("nats.credentials=a.creds", "nats.credentials", "it must begin with `/` or `~/`"),
         ("nats.lease_s=0", "nats.lease_s", "it must be from 1 to 600"),
         ("nats.lease_s=601", "nats.lease_s", "it must be from 1 to 600"),

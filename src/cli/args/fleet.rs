@@ -47,9 +47,6 @@ pub struct WorkersFlags {
     pub connect: Vec<SecretString>,
 }
 
-/// The label of those that ask for none.
-const ANY: &str = "any";
-
 fn kinds() -> impl TypedValueParser<Value = ExecutorKind> {
     let names = PossibleValuesParser::new(ExecutorKind::ALL.map(ExecutorKind::as_str));
     names.map(|name| ExecutorKind::from_name(&name).expect("only these names are taken"))
@@ -62,7 +59,7 @@ fn parse_count(text: &str) -> Result<NonZeroUsize, String> {
 
 /// Reads a label: like the prefix, it is one part of a subject.
 fn parse_label(text: &str) -> Result<String, String> {
-    if text == ANY {
+    if text == Nats::ANY {
         return Err("every worker takes agents that ask for no label".to_owned());
     }
     let label = Some(text.to_owned()).filter(|text| Nats::is_prefix(text));

@@ -63,7 +63,11 @@ impl Layer<'_> {
                 return;
             }
             "label" => {
-                if let Some(label) = self.prefix(setting) {
+                let label = self.prefix(setting);
+                if label.as_deref() == Some(Nats::ANY) {
+                    let must = "it must not be that: every worker takes agents that ask for none";
+                    self.bad(setting, must.to_owned());
+                } else if let Some(label) = label {
                     self.layers.config.executor.nats.label = Some(label);
                 }
                 return;
