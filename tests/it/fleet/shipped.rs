@@ -1,7 +1,10 @@
 //! The configuration of a server that tine ships, and the commands that its documents
 //! begin with: both as they are written there.
 
+use std::collections::HashSet;
 use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
 
 use async_nats::ConnectOptions;
@@ -14,7 +17,7 @@ use super::secured::key;
 use super::{LONG, SESSION, check_each_row_once, echo, map, table, write_table};
 use crate::support::certificates::Authority;
 use crate::support::fleet::Fleet;
-use crate::support::nats::{ADDRESS, NatsServer, objects_to};
+use crate::support::nats::{ADDRESS, NatsServer, objects_to, routes};
 use crate::support::server::Reaction;
 use crate::support::talk::serve;
 use crate::support::tine::Place;
@@ -97,6 +100,11 @@ fn uncommented(line: &str) -> String {
     }
 }
 
+/// Writes a path as it stands in a configuration.
+fn file(path: &Path) -> String {
+    path.to_str().expect("the path of a place is text").to_owned()
+}
+
 /// The configuration for several machines: all that is commented out holds, and the
 /// address for one machine does not.
 fn for_several(authority: &Authority) -> String {
@@ -104,12 +112,13 @@ fn for_several(authority: &Authority) -> String {
     let settings = text.lines().filter(|line| *line != "listen: \"127.0.0.1:4222\"");
     let text: String = settings.map(|line| uncommented(line) + "\n").collect();
     let shown = authority.server("IP:127.0.0.1");
-    let file = |path: &Path| path.to_str().expect("the path of a place is text").to_owned();
     let pairs = [
         ("/etc/nats/server.pem", &*file(&shown.certificate)),
         ("/etc/nats/server.key", &*file(&shown.key)),
         ("/etc/nats/ca.pem", &*file(&authority.certificate())),
         ("$2a$11$...", HASH),
+        // One that nobody else has.
+        ("127.0.0.1:8222", "127.0.0.1:-1"),
     ];
     replaced(&text, &pairs)
 }
@@ -117,7 +126,12 @@ fn for_several(authority: &Authority) -> String {
 #[test]
 fn a_server_takes_the_shipped_configuration_with_all_that_is_commented_out() {
     let authority = Authority::new();
-    let text = for_several(&authority);
+    let shown = authority.routes("IP:127.0.0.1");
+    let pairs = [
+        ("/etc/nats/route.pem", &*file(&shown.certificate)),
+        ("/etc/nats/route.key", &*file(&shown.key)),
+    ];
+    let text = replaced(&for_several(&authority), &pairs);
     for block in ["listen: \"0", "tls {", "authorization {", "server_name: ", "cluster {"] {
         assert!(text.contains(&format!("\n{block}")), "{text}");
     }
@@ -126,6 +140,62 @@ fn a_server_takes_the_shipped_configuration_with_all_that_is_commented_out() {
     // It would say so.
     let objections = objects_to(&text.replace("verify: true", "verified: true"));
     assert!(objections.is_some_and(|it| it.is_err()));
+}
+
+/// Starts a server of the shipped cluster, which knows the password of the others or
+/// another one.
+fn member(authority: &Authority, meeting: &[String; 3], at: usize, password: &str) -> NatsServer {
+    let names = meeting
+        .each_ref()
+        .map(|address| format!("IP:{}", address.split_once(':').expect("an address has a port").0));
+    let shown = authority.routes(&names.join(","));
+    let (name, listen) = (format!("server_name: \"n{at}\""), format!("{:?}", meeting[at]));
+    let text = replaced(
+        &for_several(authority),
+        &[
+            ("server_name: \"box-1\"", &*name),
+            ("\"0.0.0.0:6222\"", &*listen),
+            ("box-2:6222", &*meeting[(at + 1) % 3]),
+            ("box-3:6222", &*meeting[(at + 2) % 3]),
+            ("/etc/nats/route.pem", &*file(&shown.certificate)),
+            ("/etc/nats/route.key", &*file(&shown.key)),
+            ("PASSWORD", password),
+        ],
+    );
+    NatsServer::start_from(&placed(&text, "0.0.0.0:4222")).expect("the program is there")
+}
+
+#[test]
+fn servers_of_the_shipped_cluster_encrypt_and_take_none_in_without_the_password() {
+    let authority = Authority::new();
+    if objects_to(&for_several(&authority)).is_none() {
+        return;
+    }
+    let meeting = routes();
+    let one = member(&authority, &meeting, 0, "right");
+    let two = member(&authority, &meeting, 1, "right");
+    let routes = |server: &NatsServer| {
+        let told = server.tells("/routez")["routes"].take();
+        let routes = told.as_array().expect("there is a list").iter();
+        routes.map(|route| route["remote_name"].clone()).collect::<HashSet<_>>()
+    };
+    until("two of them meet", || routes(&one) == [json!("n1")].into());
+    let other = member(&authority, &meeting, 2, "wrong");
+    one.wait_until_says("authentication error");
+    // Whoever connects lists the other until it is told that it may not; then it tries again.
+    until("it is not taken in", || {
+        (routes(&one), routes(&other)) == ([json!("n1")].into(), [].into())
+    });
+    drop(other);
+    let three = member(&authority, &meeting, 2, "right");
+    until("all meet", || routes(&three) == [json!("n0"), json!("n1")].into());
+    // Somebody who does not encrypt hears nothing of what they say to each other.
+    let mut plain = TcpStream::connect(&meeting[0]).expect("it listens");
+    plain
+        .write_all(b"CONNECT {\"user\":\"route\",\"pass\":\"right\"}\r\nPING\r\n")
+        .expect("it reads");
+    one.wait_until_says("TLS route handshake error");
+    drop(two);
 }
 
 /// A server that encrypts and wants to see certificates, for the user of the shipped

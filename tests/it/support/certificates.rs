@@ -34,6 +34,12 @@ impl Authority {
         self.make("server", &format!("basicConstraints = CA:FALSE\n{own}"))
     }
 
+    /// Vouches for servers with these names that connect to each other.
+    pub(crate) fn routes(&self, names: &str) -> Certificate {
+        let own = format!("extendedKeyUsage = serverAuth, clientAuth\nsubjectAltName = {names}");
+        self.make("route", &format!("basicConstraints = CA:FALSE\n{own}"))
+    }
+
     /// Vouches for somebody who connects.
     pub(crate) fn client(&self) -> Certificate {
         self.make("client", "basicConstraints = CA:FALSE\nextendedKeyUsage = clientAuth")

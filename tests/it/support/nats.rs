@@ -103,19 +103,11 @@ impl NatsServer {
 
     /// Starts three servers, `n0` to `n2`, that are one cluster.
     pub(crate) fn start_cluster() -> Option<[Self; 3]> {
-        static PORT: AtomicU16 = AtomicU16::new(6222);
         program()?;
-        // Each has to know the others before they are there, and a port that is free now
-        // may be somebody else's by then: so this process has addresses of its own, and
-        // each of its clusters a port there.
-        let port = PORT.fetch_add(1, Ordering::Relaxed);
-        let (id, all) = (process::id(), [0, 1, 2]);
-        let (high, middle, low) = (id >> 14 & 0xff, id >> 6 & 0xff, (id & 0x3f) << 2);
-        let addresses =
-            all.map(|number| format!("127.{high}.{middle}.{}:{port}", low + number + 1));
+        let addresses = routes();
         let routes = addresses.each_ref().map(|address| format!("nats-route://{address}"));
-        let mut servers = all.map(|number| {
-            let listen = &addresses[number as usize];
+        let mut servers = [0, 1, 2].map(|number| {
+            let listen = &addresses[number];
             let more = format!(
                 "server_name: n{number}\nhttp: \"127.0.0.1:-1\"\n\
                  jetstream {{ store_dir: STORE, sync_interval: always }}\n\
@@ -241,6 +233,18 @@ impl Drop for NatsServer {
     fn drop(&mut self) {
         self.kill9();
     }
+}
+
+/// Returns addresses at which three servers of a cluster can meet.
+///
+/// Each has to know the others before they are there, and a port that is free now may be
+/// somebody else's by then: so this process has addresses of its own, and each of its
+/// clusters a port there.
+pub(crate) fn routes() -> [String; 3] {
+    static PORT: AtomicU16 = AtomicU16::new(6222);
+    let (port, id) = (PORT.fetch_add(1, Ordering::Relaxed), process::id());
+    let (high, middle, low) = (id >> 14 & 0xff, id >> 6 & 0xff, (id & 0x3f) << 2);
+    [1, 2, 3].map(|number| format!("127.{high}.{middle}.{}:{port}", low + number))
 }
 
 /// Waits until the servers of a cluster have found each other.
