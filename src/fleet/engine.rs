@@ -12,6 +12,7 @@ mod connect;
 mod error;
 mod follow;
 mod layout;
+mod lost;
 mod names;
 mod offers;
 mod pieces;
@@ -29,6 +30,7 @@ use std::time::Duration;
 pub use blobs::{BLOB_CAP, Hash};
 pub use error::{ClaimError, EngineError};
 pub use follow::{Frame, Heard, Stop, Stops};
+pub use lost::Lost;
 pub use offers::{OFFERS_UNACKED, Offers, Refused};
 pub use publish::{Said, Won};
 pub use settings::{Settings, Tls};
@@ -59,18 +61,6 @@ pub struct Engine {
     tasks: TaskTracker,
 }
 
-/// A connection that is lost.
-#[derive(Debug)]
-pub struct Lost {
-    /// A clause that says so, and why there is no other.
-    pub why: String,
-    /// Which one of this process it was.
-    connection: u64,
-}
-
-/// What is said when there is a connection again.
-pub const CONNECTED_AGAIN: &str = "there is a connection to NATS again";
-
 /// One slot that waits for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -93,18 +83,6 @@ impl Engine {
     #[must_use]
     pub fn connected_since(&self) -> Option<Instant> {
         self.signs.connected_since()
-    }
-
-    /// Waits until there has been no connection for so long.
-    pub async fn is_lost(&self, longest: Duration) -> Lost {
-        let (connection, why) = self.signs.lost(longest).await;
-        let why = format!("there is no connection to NATS at {}: {why}", self.servers);
-        Lost { why, connection }
-    }
-
-    /// Waits until there is a connection after that which was lost.
-    pub async fn is_back(&self, lost: &Lost) {
-        self.signs.connected_after(lost.connection).await;
     }
 
     /// Returns what tells of connections that are made anew.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
-use super::engine::{CONNECTED_AGAIN, Lost};
+use super::engine::Lost;
 use super::post::Post;
 use super::worker::State;
 use crate::event::NoticeLevel;
@@ -23,8 +23,8 @@ pub(super) struct Lookout {
     lease: Duration,
     /// Whoever has it looks; the others rely on that.
     seen: Mutex<Seen>,
-    /// The connection of which it was last said that it is lost, until it is said that
-    /// there is another. Held as `seen` is.
+    /// What was last said to be lost, until it is said that it is there again. Held as
+    /// `seen` is.
     lost: Mutex<Option<Lost>>,
 }
 
@@ -41,9 +41,9 @@ impl Lookout {
         Self { post, label, lease, seen: Mutex::default(), lost: Mutex::default() }
     }
 
-    /// Looks for as long as a slot is queued or at work: when there has been no
-    /// connection for a lease, whoever is on this line is told, and when there is one
-    /// again. All wait meanwhile.
+    /// Looks for as long as a slot is queued or at work: when the server has not been
+    /// there for a lease, whoever is on this line is told, and when it is again. All wait
+    /// meanwhile.
     pub(super) async fn listens(&self, line: &Line) -> Infallible {
         let mut told = self.lost.lock().await;
         let engine = &self.post.engine;
@@ -57,9 +57,10 @@ impl Lookout {
             if let Some(lost) = &*told {
                 engine.is_back(lost).await;
             }
-            *told = None;
-            let text = CONNECTED_AGAIN.into();
-            line.tell(Told::Notice { level: NoticeLevel::Info, text }).await;
+            if let Some(lost) = told.take() {
+                let text = lost.again().into();
+                line.tell(Told::Notice { level: NoticeLevel::Info, text }).await;
+            }
         }
     }
 

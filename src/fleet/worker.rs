@@ -21,7 +21,7 @@ use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::engine::{CONNECTED_AGAIN, Engine, EngineError, Stop, Stops, Ticket, Tickets, Told};
+use super::engine::{Engine, EngineError, Stop, Stops, Ticket, Tickets, Told};
 use super::ground::Grounds;
 use super::packet::Packet;
 use super::parcel;
@@ -220,13 +220,13 @@ impl Shop {
         }
     }
 
-    /// Says when there has been no connection for a lease, and when there is one again.
+    /// Says when the server has not been there for a lease, and when it is again.
     async fn looks(&self, lease: Duration) -> Infallible {
         loop {
             let lost = self.engine.is_lost(lease).await;
             (self.say)(&format!("{}; waiting for it", lost.why));
             self.engine.is_back(&lost).await;
-            (self.say)(CONNECTED_AGAIN);
+            (self.say)(lost.again());
         }
     }
 

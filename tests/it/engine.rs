@@ -153,6 +153,25 @@ async fn a_stream_with_other_settings_is_named_with_the_setting() {
     assert!(lines[1].starts_with("hint: choose another `prefix`"), "{error}");
 }
 
+/// A stream that takes everything and never says so would have all wait for ever.
+#[tokio::test]
+async fn a_stream_that_acknowledges_nothing_is_another_one() {
+    let Some(server) = NatsServer::start() else { return };
+    engine(&server).await;
+    let context = raw(&server).await;
+    for name in ["tine-jobs", "tine-events-1"] {
+        let mut found = context.get_stream(name).await.unwrap().cached_info().config.clone();
+        found.no_ack = true;
+        context.update_stream(&found).await.unwrap();
+        let error = Engine::connect(&settings(server.url()), "test").await.unwrap_err();
+        let error = error.to_string();
+        let expected = format!("stream `{name}` is there with another `no_ack`: true, not false");
+        assert_eq!(error.lines().next(), Some(&*expected));
+        found.no_ack = false;
+        context.update_stream(&found).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn another_lease_is_another_setting() {
     let Some(server) = NatsServer::start() else { return };

@@ -85,7 +85,7 @@ impl Engine {
             }
             Ok(hash)
         };
-        self.signs.tried("storing a blob", put).await
+        self.tried("storing a blob", put).await
     }
 
     /// Reads a blob and checks that it is what its name says. A server that is away is
@@ -110,7 +110,7 @@ impl Engine {
                 got => got,
             }
         };
-        self.signs.tried("reading a blob", get).await
+        self.tried("reading a blob", get).await
     }
 
     async fn blobs(&self) -> Result<ObjectStore, EngineError> {
@@ -118,7 +118,7 @@ impl Engine {
             let store = self.jetstream.get_object_store(self.names.blobs_bucket()).await;
             store.map_err(|error| Failed::Passing(error.to_string()))
         };
-        self.signs.tried("opening the blobs", open).await
+        self.tried("opening the blobs", open).await
     }
 }
 

@@ -99,7 +99,7 @@ impl Engine {
             Config {
                 discard: DiscardPolicy::New,
                 allow_rollup: true,
-                ..stream(format!("OBJ_{blobs}"), of_blobs, EVENTS_AGE)
+                ..stream(names.blobs_stream(), of_blobs, EVENTS_AGE)
             },
         ];
         others.into_iter().chain((0..SHARDS).map(events)).collect()
@@ -258,7 +258,7 @@ type Setting<T> = (&'static str, fn(&T) -> String);
 
 /// Finds the first setting of a stream that is not as it would have been made.
 fn compare(ours: &Config, theirs: &Config) -> Result<(), EngineError> {
-    let settings: [Setting<Config>; 14] = [
+    let settings: [Setting<Config>; 18] = [
         ("subjects", |config| config.subjects.join(", ")),
         ("retention", |config| format!("{:?}", config.retention)),
         ("storage", |config| format!("{:?}", config.storage)),
@@ -273,6 +273,10 @@ fn compare(ours: &Config, theirs: &Config) -> Result<(), EngineError> {
         ("discard_new_per_subject", |config| config.discard_new_per_subject.to_string()),
         ("allow_rollup_hdrs", |config| config.allow_rollup.to_string()),
         ("allow_direct", |config| config.allow_direct.to_string()),
+        ("no_ack", |config| config.no_ack.to_string()),
+        ("sealed", |config| config.sealed.to_string()),
+        ("deny_purge", |config| config.deny_purge.to_string()),
+        ("max_consumers", |config| bound_of(config.max_consumers.into())),
     ];
     let (kind, name) = match ours.name.split_once('_') {
         Some(("KV", bucket)) => (Kind::Bucket, bucket),

@@ -3,14 +3,12 @@
 use std::fmt::Write as _;
 
 use super::Job;
+use crate::config::Nats;
 
 /// How many streams hold what slots say. A server that writes each message to the disk
 /// before the next does so for each stream by itself, and one trip to the disk then
 /// serves several of them.
 pub(super) const SHARDS: u32 = 4;
-
-/// The token of jobs that any worker may take.
-const ANY: &str = "any";
 
 /// Everything's name, made of one prefix.
 #[derive(Debug)]
@@ -51,6 +49,10 @@ impl Names {
         format!("{}-blobs", self.prefix)
     }
 
+    pub(super) fn blobs_stream(&self) -> String {
+        format!("OBJ_{}", self.blobs_bucket())
+    }
+
     pub(super) fn all_jobs(&self) -> String {
         format!("{}.jobs.>", self.prefix)
     }
@@ -83,7 +85,7 @@ impl Names {
         let mut tokens = rest.split('.');
         let (_version, label) = (tokens.next()?, tokens.next()?);
         let (run, unit) = (tokens.next()?, tokens.next()?);
-        let label = (label != ANY).then(|| untoken(label)).map(Into::into);
+        let label = (label != Nats::ANY).then(|| untoken(label)).map(Into::into);
         let job = Job { run: untoken(run).into(), unit: unit.parse().ok()?, label };
         tokens.next().is_none().then_some(job)
     }
@@ -178,7 +180,7 @@ pub(super) fn shard_of(unit: u32) -> u32 {
 }
 
 fn label_token(label: Option<&str>) -> String {
-    label.map_or_else(|| ANY.to_owned(), token)
+    label.map_or_else(|| Nats::ANY.to_owned(), token)
 }
 
 /// Writes a name so that it is one token of a subject: what may not be in one is

@@ -63,7 +63,7 @@ impl Drop for Pieces<'_> {
         let nuid = std::mem::take(&mut self.nuid);
         let taking_back = async move {
             let take_back = || engine.take_back(&nuid);
-            if let Err(error) = engine.signs.tried("taking back a blob", take_back).await {
+            if let Err(error) = engine.tried("taking back a blob", take_back).await {
                 tracing::warn!("pieces of a blob stay on the server for a week: {error}");
             }
         };
@@ -140,7 +140,7 @@ impl Engine {
 
     /// Removes the pieces with this number that are stored.
     pub(super) async fn purge_pieces(&self, nuid: &str) -> Result<(), Failed> {
-        let stream = format!("OBJ_{}", self.names.blobs_bucket());
+        let stream = self.names.blobs_stream();
         let stream = self.jetstream.get_stream_no_info(stream).await;
         let stream = stream.map_err(|error| Failed::Passing(error.to_string()))?;
         let purged = stream.purge().filter(self.pieces_subject(nuid)).await;

@@ -7,15 +7,17 @@ use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErro
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
 use bytes::Bytes;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::error::{EngineError, is_passing, said};
+use super::error::{Denied, EngineError, is_passing, said};
 use super::names::shard_of;
 use super::{Engine, layout};
 
-/// How long a server that is connected may have no stream for a message, before it
-/// is believed: after a start it takes a moment until its streams are there.
-const NO_STREAM_LIMIT: Duration = Duration::from_secs(30);
+/// How long a server that is connected may have no stream for a message, before it is
+/// asked whether there is one: after a start it takes a moment until its streams are
+/// there, and in a cluster one that nobody leads takes nothing.
+const NO_STREAM_LIMIT: Duration = Duration::from_secs(10);
 
 /// Which frame of which attempt at a slot is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,19 +116,39 @@ impl Engine {
             let outcome = tokio::select! {
                 outcome = self.publish_once(&subject, &message) => outcome,
                 // What was on its way may be lost: it is sent again at once.
-                () = reconnected.next() => continue,
+                () = reconnected.next() => {
+                    missing_since = None;
+                    continue;
+                }
             };
             match outcome {
-                Err(Unpublished::Passing(cause)) => layout::pause(&cause).await,
+                Err(Unpublished::Passing(cause)) => {
+                    missing_since = None;
+                    layout::pause(&cause).await;
+                }
                 Err(Unpublished::NoStream) => {
                     let since = *missing_since.get_or_insert_with(Instant::now);
                     if since.elapsed() > NO_STREAM_LIMIT {
-                        return Err(Unpublished::Final(EngineError::NoStream { subject }));
+                        if self.has_none_for(&subject).await {
+                            return Err(Unpublished::Final(EngineError::NoStream { subject }));
+                        }
+                        missing_since = None;
                     }
                     layout::pause("no stream").await;
                 }
                 outcome => return outcome,
             }
+        }
+    }
+
+    /// Tells whether there is no stream for messages under a subject. As long as
+    /// nobody can tell there may be one.
+    async fn has_none_for(&self, subject: &str) -> bool {
+        let filter = json!({ "subject": subject });
+        match self.call::<Value>("STREAM.NAMES".into(), &filter).await {
+            Ok(found) => found["streams"].as_array().is_none_or(Vec::is_empty),
+            Err(Denied::Passing(_)) => false,
+            Err(Denied::Nobody | Denied::Said(_) | Denied::Final(_)) => true,
         }
     }
 

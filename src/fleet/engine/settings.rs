@@ -20,8 +20,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// How long a ticket's holder may be silent; from one second.
     pub lease: Duration,
-    /// Copies of everything that is stored. `None` is three where the cluster has
-    /// three servers and one elsewhere, or as many as there are already.
+    /// Copies of everything that is stored. `None` is three in a cluster and one
+    /// elsewhere, or as many as there are already.
     pub replicas: Option<usize>,
 }
 

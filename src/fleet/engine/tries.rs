@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::EngineError;
 use super::signs::Signs;
+use super::{Engine, EngineError};
 
 /// How often something is tried on a connection that stands before its failure is
 /// believed.
@@ -31,9 +31,10 @@ pub(super) enum Failed {
     Final(EngineError),
 }
 
-impl Signs {
-    /// Does something until it is done, anew with each new connection. A server that is
-    /// away is waited for without an end: dropping the future gives up.
+impl Engine {
+    /// Does something with blobs until it is done, anew with each new connection. A server
+    /// that is away, or over which JetStream does not answer, is waited for without an end:
+    /// dropping the future gives up.
     ///
     /// # Errors
     ///
@@ -42,7 +43,21 @@ impl Signs {
     pub(super) async fn tried<T, F: Future<Output = Result<T, Failed>>>(
         &self,
         doing: &'static str,
+        once: impl FnMut() -> F,
+    ) -> Result<T, EngineError> {
+        let stream = self.names.blobs_stream();
+        let answers = || async { self.hears(&stream).await.is_ok() };
+        self.signs.tried(doing, once, answers).await
+    }
+}
+
+impl Signs {
+    /// The same. `answers` tells whether JetStream does, and takes its time if it does not.
+    async fn tried<T, F: Future<Output = Result<T, Failed>>, A: Future<Output = bool>>(
+        &self,
+        doing: &'static str,
         mut once: impl FnMut() -> F,
+        answers: impl Fn() -> A,
     ) -> Result<T, EngineError> {
         let (mut failed, mut cut, mut pause) = (0, 0, FIRST_PAUSE);
         loop {
@@ -66,7 +81,13 @@ impl Signs {
             }
             failed += 1;
             if failed == TRIES || cut == CUTS {
-                return Err(EngineError::Failed { doing, cause });
+                if cut == CUTS || answers().await {
+                    return Err(EngineError::Failed { doing, cause });
+                }
+                // It is as good as away, and when it is back all this was no failure.
+                while !answers().await {}
+                (failed, pause) = (0, FIRST_PAUSE);
+                continue;
             }
             tracing::debug!("{doing} failed and is tried again: {cause}");
             sleep(pause).await;
@@ -89,6 +110,10 @@ mod tests {
     /// Longest wait of a client for an answer.
     const ANSWER: Duration = Duration::from_secs(5);
 
+    async fn there() -> bool {
+        true
+    }
+
     fn passing() -> Failed {
         Failed::Passing("no answer in time".to_owned())
     }
@@ -103,7 +128,7 @@ mod tests {
             sleep(ANSWER).await;
             Err::<(), _>(passing())
         };
-        let storing = signs.tried("storing", once);
+        let storing = signs.tried("storing", once, there);
         let waiting = timeout(Duration::from_secs(3_600), storing).await;
         assert!(waiting.is_err(), "{waiting:?}");
     }
@@ -113,7 +138,8 @@ mod tests {
         let (signals, signs) = signs();
         signals.note(&Event::Connected);
         signals.note(&Event::Disconnected);
-        let storing = signs.tried("storing", || async { Ok(signs.connected_since().is_some()) });
+        let storing =
+            signs.tried("storing", || async { Ok(signs.connected_since().is_some()) }, there);
         let coming_back = async {
             sleep(Duration::from_secs(3_600)).await;
             signals.note(&Event::Connected);
@@ -137,7 +163,7 @@ mod tests {
             std::future::pending().await
         };
         let since = Instant::now();
-        let stored = signs.tried("storing", once).await;
+        let stored = signs.tried("storing", once, there).await;
         assert!(matches!(stored, Ok(())), "{stored:?}");
         assert_eq!(since.elapsed(), Duration::ZERO);
     }
@@ -152,9 +178,26 @@ mod tests {
             Err::<(), _>(passing())
         };
         let since = Instant::now();
-        let stored = signs.tried("storing", once).await;
+        let stored = signs.tried("storing", once, there).await;
         assert!(matches!(stored, Err(EngineError::Failed { doing: "storing", cause: _ })));
         assert_eq!((tries.get(), since.elapsed().as_secs()), (TRIES, 12));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_where_jetstream_does_not_answer_is_tried_until_it_does() {
+        let (signals, signs) = signs();
+        signals.note(&Event::Connected);
+        let begun = Instant::now();
+        let is_away = || begun.elapsed() < Duration::from_secs(3_600);
+        let answers = || async {
+            sleep(ANSWER).await;
+            !is_away()
+        };
+        let once = || async { if is_away() { Err(passing()) } else { Ok(()) } };
+        let stored = signs.tried("storing", once, answers).await;
+        assert!(matches!(stored, Ok(())), "{stored:?}");
+        let stored = signs.tried("storing", || async { Err::<(), _>(passing()) }, answers).await;
+        assert!(matches!(stored, Err(EngineError::Failed { doing: "storing", cause: _ })));
     }
 
     #[tokio::test(start_paused = true)]
@@ -165,7 +208,7 @@ mod tests {
             let name = "x".to_owned();
             Err::<(), _>(Failed::Final(EngineError::NoBlob { name }))
         };
-        let read = signs.tried("reading", once).now_or_never();
+        let read = signs.tried("reading", once, there).now_or_never();
         assert!(matches!(read, Some(Err(EngineError::NoBlob { name: _ }))), "{read:?}");
     }
 }

@@ -3,11 +3,16 @@
 
 use async_nats::jetstream;
 use futures_util::TryStreamExt as _;
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use super::{LONG, check_each_row_once, echo, held_by, map, table};
+use super::{LONG, SESSION, check_each_row_once, echo, held, held_by, logged, map, row, table};
 use crate::support::fleet::Fleet;
+use crate::support::nats::NatsServer;
 use crate::support::server::Gate;
+use crate::support::wait::until;
+
+const KEPT: [&str; 2] = ["--session-id", SESSION];
 
 /// What each stream of a server is called, how many copies it has, and who leads it.
 fn streams(fleet: &Fleet) -> Vec<(String, usize, String)> {
@@ -29,7 +34,7 @@ fn all_is_there_three_times_and_a_run_goes_on_when_the_server_is_killed_that_lea
     let (place, model) = (table(12), held_by(&gate));
     fleet.work(2, Some(&model));
     fleet.work(2, Some(&model));
-    let running = map(&fleet, &place, &model, &[]).start();
+    let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(4);
     let streams = streams(&fleet);
     let three = streams.iter().filter(|(.., copies, _)| *copies == 3).count();
@@ -45,6 +50,41 @@ fn all_is_there_three_times_and_a_run_goes_on_when_the_server_is_killed_that_lea
     gate.open();
     running.wait().exits(0);
     check_each_row_once(&place, 12);
+    assert_eq!(logged(&place, "unit_ended").len(), 12);
+    // Nothing is asked again but for what was lost.
+    let lost = logged(&place, "lost").len();
+    let asked = model.finish().len();
+    assert!(asked <= 12 + lost, "{asked} requests, {lost} lost");
+}
+
+#[test]
+fn a_cluster_of_which_too_few_run_is_told_of_on_both_sides_and_that_it_is_back() {
+    let Some(mut fleet) = Fleet::start_cluster(LONG) else { return };
+    let (first, other) = (Gate::closed(), Gate::closed());
+    let gates = (first.clone(), other.clone());
+    let held = held(move |talk| if row(talk) == "r0" { &gates.0 } else { &gates.1 }.clone());
+    let (place, model) = (table(2), held);
+    fleet.work(2, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(2);
+    fleet.others.iter_mut().for_each(NatsServer::kill9);
+    // What it comes to waits as long as all else.
+    first.open();
+    let (mute, back) = (" does not answer: ", "JetStream answers again");
+    // Whoever was connected to one of these finds the other first, which may take longer
+    // than a lease on a busy machine.
+    let says = |part: &str| while !fleet.workers[0].says().contains(part) {};
+    says(mute);
+    let notices = || logged(&place, "notice").iter().map(Value::to_string).collect::<String>();
+    until("the run says it, too", || notices().contains(mute));
+    fleet.others[0].restart();
+    says(back);
+    until("the run says it, too", || notices().contains(back));
+    // Only now: a run that is over says nothing.
+    other.open();
+    let finished = running.wait().exits(0);
+    assert!(finished.stderr.contains("agents wait: JetStream at "), "{}", finished.stderr);
+    check_each_row_once(&place, 2);
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! A server that is not there for long: no connection to it, or one over which
+//! JetStream does not answer, since too few servers of a cluster run.
+
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{ClusterInfo, Info as StreamInfo};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::error::Denied;
+use super::{Engine, layout};
+
+/// How often is looked whether JetStream answers, in the time in which it has to.
+const LOOKS: u32 = 2;
+
+/// A server that is not there, or does not answer.
+#[derive(Debug)]
+pub struct Lost {
+    /// A clause that says so, and why.
+    pub why: String,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// The connection that was this one of this process.
+    Connection(u64),
+    JetStream,
+}
+
+impl Lost {
+    /// Returns what is said when it is there again.
+    #[must_use]
+    pub fn again(&self) -> &'static str {
+        match self.what {
+            What::Connection(_) => "there is a connection to NATS again",
+            What::JetStream => "JetStream answers again",
+        }
+    }
+}
+
+impl Engine {
+    /// Waits until there has been no connection for so long, or no answer of JetStream's
+    /// over one that stands.
+    pub async fn is_lost(&self, longest: Duration) -> Lost {
+        tokio::select! {
+            (connection, why) = self.signs.lost(longest) => {
+                let why = format!("there is no connection to NATS at {}: {why}", self.servers);
+                Lost { why, what: What::Connection(connection) }
+            }
+            why = self.mute(longest) => {
+                let why = format!("JetStream at {} does not answer: {why}", self.servers);
+                Lost { why, what: What::JetStream }
+            }
+        }
+    }
+
+    /// Waits until what was lost is there again.
+    pub async fn is_back(&self, lost: &Lost) {
+        match lost.what {
+            What::Connection(connection) => self.signs.connected_after(connection).await,
+            What::JetStream => while self.hears_of_jobs().await.is_err() {},
+        }
+    }
+
+    /// Waits until JetStream has not answered for so long, and more than once, and
+    /// returns what came instead.
+    async fn mute(&self, longest: Duration) -> String {
+        let mut silent_since = None;
+        loop {
+            sleep(longest / LOOKS).await;
+            let asked = Instant::now();
+            // Where there is no connection that is what is said.
+            let (heard, connected) = (self.hears_of_jobs().await, self.connected_since());
+            let (Err(why), Some(connected)) = (heard, connected) else {
+                silent_since = None;
+                continue;
+            };
+            match silent_since {
+                Some(since) if connected.max(since).elapsed() >= longest => return why,
+                Some(_) => {}
+                None => silent_since = Some(asked),
+            }
+        }
+    }
+
+    async fn hears_of_jobs(&self) -> Result<(), String> {
+        self.hears(&self.names.jobs_stream()).await
+    }
+
+    /// Asks JetStream for a stream. The error is a clause, some moments later.
+    pub(super) async fn hears(&self, stream: &str) -> Result<(), String> {
+        let subject = format!("STREAM.INFO.{stream}");
+        let cause = match self.call::<StreamInfo>(subject, &json!({})).await {
+            // Whoever has a copy tells of it, and takes nothing.
+            Ok(StreamInfo { cluster: Some(ClusterInfo { leader: None, .. }), .. }) => {
+                "too few servers of its cluster run".to_owned()
+            }
+            // Whatever it says, it answers.
+            Ok(_) | Err(Denied::Said(_) | Denied::Final(_)) => return Ok(()),
+            Err(Denied::Passing(cause)) => cause,
+            Err(Denied::Nobody) => "nobody does".to_owned(),
+        };
+        layout::pause(&cause).await;
+        Err(cause)
+    }
+}
