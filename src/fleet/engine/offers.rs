@@ -18,7 +18,7 @@ use super::{Engine, Job, layout};
 pub const OFFERS_UNACKED: usize = 256;
 
 /// All that is in a ticket: the version of its form. The rest is its subject.
-const TICKET: &[u8] = b"1";
+pub(super) const TICKET: &[u8] = b"1";
 
 /// Offers jobs in the order in which they are pushed.
 #[derive(Clone, Debug)]

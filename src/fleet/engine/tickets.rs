@@ -10,13 +10,18 @@ use async_nats::{Client, Message, RequestErrorKind, StatusCode, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::offers::TICKET;
 use super::{Engine, EngineError, Job, layout};
 
 /// How long one request for a ticket stands at the server.
 const PULL_AGE: Duration = Duration::from_secs(30);
 
-/// How much later than that the server's word is taken for lost.
-const PULL_GRACE: Duration = Duration::from_secs(5);
+/// How often the server says meanwhile that it does.
+const PULL_BEAT: Duration = Duration::from_secs(5);
+
+/// How long nothing is said before the request is taken for lost: a server that was
+/// started again beside the one that this is connected to knows nothing of it.
+const PULL_SILENCE: Duration = Duration::from_secs(15);
 
 /// Longest wait for the server to confirm what was said of a ticket.
 const CONFIRM_LIMIT: Duration = Duration::from_secs(2);
@@ -116,21 +121,24 @@ impl Tickets {
         for index in 0..self.consumers.len() {
             asked.request(&self.consumers[index], index).await;
         }
-        let mut deadline = Instant::now() + PULL_AGE + PULL_GRACE;
+        let mut heard = vec![Instant::now(); self.consumers.len()];
         loop {
+            let first = heard.iter().min().copied().unwrap_or_else(Instant::now);
             let message = tokio::select! {
                 message = asked.next() => message,
                 () = reconnected.next() => return Ok(None),
-                () = sleep_until(deadline) => return Ok(None),
+                () = sleep_until(first + PULL_SILENCE) => return Ok(None),
             };
             let Some(message) = message else { return Ok(None) };
+            let index = asked.index(&message);
+            if let Some(heard) = heard.get_mut(index) {
+                *heard = Instant::now();
+            }
             match word(&message) {
                 Word::Alive => {}
                 Word::Expired => {
-                    let index = asked.index(&message);
                     if let Some(consumer) = self.consumers.get(index) {
                         asked.request(consumer, index).await;
-                        deadline = Instant::now() + PULL_AGE + PULL_GRACE;
                     }
                 }
                 Word::Not => {
@@ -205,10 +213,15 @@ impl Asked {
     }
 
     async fn request(&self, consumer: &PullConsumer, index: usize) {
-        let request = BatchConfig { batch: 1, expires: Some(PULL_AGE), ..BatchConfig::default() };
+        let request = BatchConfig {
+            batch: 1,
+            expires: Some(PULL_AGE),
+            idle_heartbeat: PULL_BEAT,
+            ..BatchConfig::default()
+        };
         let inbox = format!("{}.{index}", self.inbox);
         if let Err(error) = consumer.request_batch(request, inbox.into()).await {
-            // The deadline asks again.
+            // It is asked for again when nothing is heard.
             tracing::debug!("no request for a ticket: {error}");
         }
     }
@@ -253,9 +266,9 @@ impl Ticket {
     /// Returns the message itself if it is no ticket.
     fn read(engine: &Engine, message: jetstream::Message) -> Result<Self, Box<jetstream::Message>> {
         // One that no consumer has handed out cannot be acknowledged.
-        let is_handed_out = message.info().is_ok();
+        let is_one = message.payload == TICKET && message.info().is_ok();
         match engine.names.parse_job(&message.subject) {
-            Some(job) if is_handed_out => Ok(Self { job, engine: engine.clone(), message }),
+            Some(job) if is_one => Ok(Self { job, engine: engine.clone(), message }),
             Some(_) | None => Err(Box::new(message)),
         }
     }

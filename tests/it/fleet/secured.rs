@@ -178,11 +178,11 @@ fn credentials_that_another_operator_vouches_for_are_refused() {
     }
 }
 
-/// Publishes these, and returns once all of them are stored.
-async fn publish(client: &async_nats::Client, subjects: &[impl AsRef<str>]) {
+/// Publishes these with this in each, and returns once all of them are stored.
+async fn publish(client: &async_nats::Client, subjects: &[String], text: &'static str) {
     let jetstream = jetstream::new(client.clone());
     for subject in subjects {
-        let stored = jetstream.publish(subject.as_ref().to_owned(), "\u{0}{[".into()).await;
+        let stored = jetstream.publish(subject.clone(), text.into()).await;
         stored.expect("the server is there").await.expect("the stream takes it");
     }
 }
@@ -193,16 +193,24 @@ fn what_is_no_ticket_is_dropped_and_the_worker_says_so_and_goes_on() {
     let (place, model) = (table(3), echo());
     fleet.work(1, Some(&model));
     let own = env!("CARGO_PKG_VERSION").replace('.', "-");
-    let strange = ["somebody.x", "somebody.-1", "somebody.4294967296", "somebody.1.2", "somebody"];
+    // The last has a name as a ticket's.
+    let strange = [
+        "somebody.x",
+        "somebody.-1",
+        "somebody.4294967296",
+        "somebody.1.2",
+        "somebody",
+        "somebody.8",
+    ];
     let strange = strange.map(|rest| format!("tine.jobs.{own}.any.{rest}"));
     Runtime::new().expect("a runtime").block_on(async {
         let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
         let dropped = format!("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.tine-jobs.{own}_any");
         let mut dropped = client.subscribe(dropped).await.expect("it is connected");
         client.flush().await.expect("it is connected");
-        publish(&client, &strange).await;
+        publish(&client, &strange, "\u{0}{[").await;
         // One that looks like a ticket, of a run that never was.
-        publish(&client, &[format!("tine.jobs.{own}.any.somebody.7")]).await;
+        publish(&client, &[format!("tine.jobs.{own}.any.somebody.7")], "1").await;
         for number in 1..=strange.len() {
             let next = timeout(HANG_LIMIT, dropped.next()).await;
             let next = next.expect("all are dropped").expect("it is connected");
