@@ -42,6 +42,8 @@ pub(super) struct Far {
     touches: Touches,
     /// When the words have to go, if nobody waits for any of them.
     due: Option<Instant>,
+    /// Whether nobody hears what is said.
+    is_unheard: bool,
 }
 
 /// How far a slot has heard what the coordinator says to it.
@@ -148,6 +150,7 @@ impl Far {
             words: Vec::new(),
             touches: Touches::default(),
             due: None,
+            is_unheard: false,
         }
     }
 
@@ -169,6 +172,7 @@ impl Far {
             tokio::select! {
                 biased;
                 Some(to) = told.recv() => self.hear(to),
+                () = frames.closed(), if !self.is_unheard => self.falls_silent(),
                 Ok(room) = frames.reserve(), if self.must_go() => {
                     room.send(self.frame());
                 }
@@ -201,9 +205,21 @@ impl Far {
         Frame { attempt: self.attempt, seq: self.frames, words: std::mem::take(&mut self.words) }
     }
 
+    /// Has nobody wait any more: what is said from now on is heard by nobody. A unit takes
+    /// a question that is dropped for the end of its run.
+    fn falls_silent(&mut self) {
+        self.is_unheard = true;
+        self.waiting.clear();
+        self.orders.clear();
+        self.words.clear();
+        self.due = None;
+    }
+
     fn say(&mut self, from: FromUnit) {
         let FromUnit { unit, event } = from;
         let word = match part(event) {
+            Parted::Asked { ask, .. } if self.is_unheard => return self.note(unit, &ask),
+            Parted::Word(_) if self.is_unheard => return,
             Parted::Word(word) => word,
             Parted::Asked { ask, reply, orders } => match (self.known(unit, &ask), reply) {
                 (Some(answered), Some(reply)) => {

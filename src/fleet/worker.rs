@@ -4,6 +4,7 @@
 //! What a slot is run with is made by whoever starts the worker ([`Outfit`]); what
 //! becomes of it is the coordinator's to say.
 
+mod change;
 mod gone;
 mod held;
 mod outfits;
@@ -201,6 +202,9 @@ async fn next(
 
 /// How often a worker says that it lives, as a part of the lease.
 const BEATS: u32 = 4;
+
+/// How long a ticket waits whose slot another worker holds, or for which nobody answers.
+const SOON: Duration = Duration::from_millis(250);
 
 /// How long what is dropped may take to end.
 const DROPPING: Duration = Duration::from_secs(3);

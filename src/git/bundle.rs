@@ -207,6 +207,22 @@ pub fn holds(program: &Program, repository: &Path, base: &str) -> bool {
     found.is_ok_and(|id| text_line(&id) == base)
 }
 
+/// Removes the names that others have made in a repository that was made like this:
+/// branches, tags, stashes.
+///
+/// # Errors
+///
+/// Git stood in the way.
+pub fn clear_names(program: &Program, repository: &Path) -> Result<(), GitError> {
+    let git = Git::of_repository(program, repository)?;
+    let names = git.run(&["for-each-ref", "--format=%(refname)"])?;
+    let names = String::from_utf8_lossy(&names);
+    for name in names.lines().filter(|name| ![STATE, HISTORY].contains(name)) {
+        git.run(&["update-ref", "--no-deref", "-d", name])?;
+    }
+    Ok(())
+}
+
 /// Returns the commits before `commit` at which a shallow clone ends.
 fn cut_off(git: &Git, repository: &Path, commit: &str) -> Result<Vec<String>, GitError> {
     let shallow = fs::read_to_string(repository.join("shallow")).unwrap_or_default();

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::room::Disk;
 use super::runs::RunHold;
 use super::{GroundError, PATCH_CAP, StateNames, beside, io_error};
-use crate::git::Program;
 use crate::git::worktree::{self, Linked, Snapshot, make_place, remove_directory};
+use crate::git::{Program, bundle};
 
 /// Where lanes are put, for all grounds of a worker.
 #[derive(Debug)]
@@ -23,10 +23,24 @@ pub(super) struct Yard {
     pub(super) disk: Disk,
     /// The lanes, each in a directory that has its number.
     pub(super) lanes: PathBuf,
-    /// What could not be read.
+    /// What could not be read or sent.
     pub(super) kept: PathBuf,
     /// How many lanes were made.
     pub(super) made: AtomicU64,
+}
+
+impl Yard {
+    /// Makes a directory for what a person has to look at.
+    fn shelf(&self) -> Result<PathBuf, GroundError> {
+        let shelf = self.kept.join(Uuid::now_v7().to_string());
+        make_place(&shelf).map_err(io_error(&shelf)).map(|()| shelf)
+    }
+
+    /// Puts a patch where nobody removes it.
+    pub(super) fn keep(&self, patch: &[u8]) -> Result<PathBuf, GroundError> {
+        let file = self.shelf()?.join("changes.patch");
+        fs::write(&file, patch).map_err(io_error(&file)).map(|()| file)
+    }
 }
 
 /// A repository that was made of bundles, and its lanes.
@@ -44,6 +58,11 @@ pub(super) struct Repository {
     pub(super) spent: Mutex<Vec<Linked>>,
     /// Git trips over one worktree that comes or goes while another does.
     pub(super) turn: Mutex<()>,
+    /// How many of its lanes slots have.
+    pub(super) lent: AtomicUsize,
+    /// Whether slots that had some may have made names, which all lanes share: the
+    /// stash of one run is none of the next one's.
+    pub(super) may_have_names: AtomicBool,
 }
 
 /// A workspace as slots find it, on a worker.
@@ -76,7 +95,13 @@ pub struct Lane {
     root: PathBuf,
     /// Whose slot works there, once that is said.
     run: Option<RunHold>,
+    // Goes after all else.
+    _stay: Option<Stay>,
 }
+
+/// A lane of a repository that somebody has.
+#[derive(Debug)]
+struct Stay(Arc<Repository>);
 
 #[derive(Debug)]
 enum Plot {
@@ -128,12 +153,46 @@ impl Ground {
     ///
     /// It cannot be made.
     pub async fn lane(self: &Arc<Self>) -> Result<Lane, GroundError> {
-        if let Some(plot) = self.untouched() {
+        if !self.may_have_names()
+            && let Some(plot) = self.untouched()
+        {
             return Ok(self.lend(plot));
         }
         let ground = Arc::clone(self);
         // As a lane at once: one whose caller has gone meanwhile is given back.
-        beside(move || ground.make().map(|plot| ground.lend(plot))).await
+        let making = move || {
+            if let Err(error) = ground.clear_names() {
+                // A lock that a killed git has left, say. Slots work beside them all the same.
+                tracing::warn!("names that slots have made stay: {error}");
+            }
+            let plot = ground.untouched().map_or_else(|| ground.make(), Ok)?;
+            Ok(ground.lend(plot))
+        };
+        beside(making).await
+    }
+
+    /// Tells whether slots may have made names where the next one would find them.
+    fn may_have_names(&self) -> bool {
+        match &self.origin {
+            Origin::Nothing { .. } => false,
+            Origin::State { repository, snapshot: _ } => {
+                repository.may_have_names.load(Ordering::Relaxed)
+            }
+        }
+    }
+
+    /// Removes the names that slots have made, if none is at work with them.
+    fn clear_names(&self) -> Result<(), GroundError> {
+        let Origin::State { repository, snapshot: _ } = &self.origin else { return Ok(()) };
+        let _turn = locked(&repository.turn);
+        // Whoever had a lane has said before what may be there.
+        let is_idle = repository.lent.load(Ordering::Acquire) == 0;
+        if is_idle && repository.may_have_names.load(Ordering::Relaxed) {
+            let cleared = bundle::clear_names(&repository.program, &repository.path);
+            cleared.map_err(|error| self.failed(error))?;
+            repository.may_have_names.store(false, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn lend(self: &Arc<Self>, plot: Plot) -> Lane {
@@ -145,7 +204,11 @@ impl Ground {
                 linked.tree.components().chain(snapshot.below.components()).collect()
             }
         };
-        Lane { ground: Arc::clone(self), plot: Some(plot), root, run: None }
+        let stay = match &self.origin {
+            Origin::Nothing { .. } => None,
+            Origin::State { repository, snapshot: _ } => Some(Stay::new(repository)),
+        };
+        Lane { ground: Arc::clone(self), plot: Some(plot), root, run: None, _stay: stay }
     }
 
     fn untouched(&self) -> Option<Plot> {
@@ -257,6 +320,7 @@ impl Lane {
     fn end(mut self) -> Result<Finished, GroundError> {
         match (self.plot.take(), &self.ground.origin) {
             (Some(Plot::Linked(linked)), Origin::State { repository, snapshot: _ }) => {
+                repository.may_have_names.store(true, Ordering::Relaxed);
                 let read = self.read(&linked);
                 // What is kept has been moved away by now, unless that failed.
                 if !matches!(read, Err(GroundError::Io { .. })) {
@@ -296,11 +360,23 @@ impl Lane {
     }
 
     fn keep(&self, linked: &Linked) -> Result<PathBuf, GroundError> {
-        let kept = self.ground.yard.kept.join(Uuid::now_v7().to_string());
-        make_place(&kept).map_err(io_error(&kept))?;
-        let kept = kept.join(linked.tree.file_name().unwrap_or_default());
+        let shelf = self.ground.yard.shelf()?;
+        let kept = shelf.join(linked.tree.file_name().unwrap_or_default());
         fs::rename(&linked.tree, &kept).map_err(io_error(&kept))?;
         Ok(kept)
+    }
+}
+
+impl Stay {
+    fn new(repository: &Arc<Repository>) -> Self {
+        repository.lent.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(repository))
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.0.lent.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -308,6 +384,7 @@ impl Drop for Lane {
     fn drop(&mut self) {
         match (self.plot.take(), &self.ground.origin) {
             (Some(Plot::Linked(linked)), Origin::State { repository, snapshot: _ }) => {
+                repository.may_have_names.store(true, Ordering::Relaxed);
                 // Removing it would block whoever drops this.
                 locked(&repository.spent).push(linked);
             }

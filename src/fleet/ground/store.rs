@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -204,6 +204,9 @@ impl Grounds {
             free: Mutex::default(),
             spent: Mutex::default(),
             turn: Mutex::default(),
+            lent: AtomicUsize::new(0),
+            // An earlier worker may have left some.
+            may_have_names: AtomicBool::new(true),
         };
         let taking = beside(move || take(&repository).map(|is_whole| (repository, is_whole)));
         let (repository, is_whole) = taking.await?;
@@ -229,6 +232,16 @@ impl Grounds {
             Ok(Arc::new(repository))
         });
         making.await
+    }
+
+    /// Keeps a patch where a person has to look at it, and returns its file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub async fn keep(&self, patch: Vec<u8>) -> Result<PathBuf, GroundError> {
+        let yard = Arc::clone(&self.yard);
+        beside(move || yard.keep(&patch).map_err(|error| yard.disk.explained(error))).await
     }
 
     /// Removes all that nobody uses at present: there is no room.

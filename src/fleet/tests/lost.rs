@@ -115,3 +115,26 @@ async fn a_slot_that_has_come_to_its_outcome_goes_to_nobody() {
     assert_eq!(claimed(&tied, "second").await.await.unwrap(), Claimed::Held);
     assert!(matches!(tied.near.await.unwrap(), Ended::Over(_)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_where_nobody_hears_it_any_more_is_dropped() {
+    let (sender, said) = mpsc::channel(LINE_CAP);
+    let (_to, told) = mpsc::channel(1);
+    let (frames, mut going) = mpsc::channel::<Frame>(1);
+    let (over, is_over) = oneshot::channel();
+    let heard = Arc::new(Heard::new(Arc::<Notify>::default()));
+    let far = Far::new(&seat(SLOT, CancellationToken::new()), (1, false), heard);
+    let far = tokio::spawn(far.relay(Ties { said, told, frames, over: is_over }));
+    let (line, asks) = (Line::new(SLOT, sender.clone()), Line::new(SLOT, sender));
+    let asking = tokio::spawn(async move { asks.may_request(Some(1)).await });
+    going.recv().await.unwrap();
+    drop(going);
+    assert_eq!(asking.await.unwrap(), None);
+    assert_eq!(line.may_call(2).await, None);
+    // More than would wait anywhere.
+    for _ in 0..1_000 {
+        line.tell(notice("and on")).await;
+    }
+    over.send(()).unwrap();
+    assert_eq!(far.await.unwrap().words, []);
+}

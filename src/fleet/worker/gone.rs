@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::SOON;
+
 /// Most runs that are known to be over. One that is forgotten is asked about again.
 const OVER_CAP: usize = 256;
 
@@ -46,17 +48,21 @@ impl Gone {
         self.lock().silent.remove(run);
     }
 
-    /// Takes note that nobody has answered for a run. Tells whether its tickets can go:
-    /// a coordinator that comes back gives out anew what waits.
-    pub(super) fn gives_up(&self, run: &Arc<str>) -> bool {
+    /// Takes note that nobody has answered for a run. Returns for how long its ticket
+    /// waits, or `None` if that can go: a coordinator that comes back gives out anew what
+    /// waits.
+    pub(super) fn pause(&self, run: &Arc<str>) -> Option<Duration> {
         let (longest, now) = (self.lease * 2, Instant::now());
         let mut known = self.lock();
-        // Its tickets come a lease after they were given back: where there were none for
-        // longer than that, nobody knows of a silence.
+        // Its tickets come a lease after they were given back, or sooner: where there were
+        // none for longer than that, nobody knows of a silence.
         known.silent.retain(|_, (_, last)| last.elapsed() <= longest);
         let (since, last) = known.silent.entry(Arc::clone(run)).or_insert((now, now));
         *last = now;
-        since.elapsed() > longest
+        let silence = since.elapsed();
+        // As long again: after a restart of the server a worker may be there before the
+        // coordinator is.
+        (silence <= longest).then(|| silence.clamp(SOON, self.lease))
     }
 
     /// Tells whether a run is known to be over.
@@ -78,25 +84,35 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_run_is_given_up_when_nobody_answers_for_two_leases() {
         let (gone, run): (_, Arc<str>) = (Gone::new(LEASE), "run".into());
-        assert!(!gone.gives_up(&run));
+        assert!(gone.pause(&run).is_some());
         tokio::time::advance(LEASE * 2).await;
-        assert!(!gone.gives_up(&run));
+        assert!(gone.pause(&run).is_some());
         gone.note_answer("run");
         tokio::time::advance(LEASE).await;
-        assert!(!gone.gives_up(&run));
+        assert!(gone.pause(&run).is_some());
         tokio::time::advance(LEASE).await;
-        assert!(!gone.gives_up(&run));
+        assert!(gone.pause(&run).is_some());
         tokio::time::advance(LEASE + Duration::from_millis(1)).await;
-        assert!(gone.gives_up(&run));
+        assert_eq!(gone.pause(&run), None);
         assert!(!gone.has("run"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ticket_waits_as_long_again_as_nobody_has_answered_and_a_lease_at_most() {
+        let (gone, run): (_, Arc<str>) = (Gone::new(LEASE), "run".into());
+        assert_eq!(gone.pause(&run), Some(SOON));
+        for (seconds, pause) in [(1, 1), (3, 4), (7, LEASE.as_secs())] {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            assert_eq!(gone.pause(&run), Some(Duration::from_secs(pause)));
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn two_silences_far_apart_are_not_one() {
         let (gone, run): (_, Arc<str>) = (Gone::new(LEASE), "run".into());
-        assert!(!gone.gives_up(&run));
+        assert!(gone.pause(&run).is_some());
         tokio::time::advance(LEASE * 9).await;
-        assert!(!gone.gives_up(&run));
+        assert!(gone.pause(&run).is_some());
     }
 
     #[test]

@@ -32,6 +32,30 @@ pub(super) struct Outfits {
     unpacked: Mutex<HashMap<Arc<str>, Cell>>,
 }
 
+/// What slots are run with in a lane. It goes when this does, whatever that is for,
+/// unless the lane is lent again.
+pub(super) struct Lending<'a> {
+    outfits: &'a Outfits,
+    packet: &'a str,
+    root: PathBuf,
+    is_kept: bool,
+}
+
+impl Lending<'_> {
+    /// Has it stay for the next slot there.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Lending<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.outfits.forget(self.packet, &self.root);
+        }
+    }
+}
+
 /// Why a slot cannot begin.
 pub(super) struct Unready {
     /// A sentence for whoever reads of its end.
@@ -112,8 +136,17 @@ impl Outfits {
         }
     }
 
-    /// Forgets what slots were run with in a lane that is gone.
-    pub(super) fn forget(&self, packet: &str, root: &Path) {
+    /// Keeps a patch that nobody else has, and returns where.
+    pub(super) async fn keep(&self, patch: Vec<u8>) -> Result<PathBuf, GroundError> {
+        self.grounds.keep(patch).await
+    }
+
+    /// Has what slots are run with in a lane go with it.
+    pub(super) fn lend<'a>(&'a self, packet: &'a str, lane: &Lane) -> Lending<'a> {
+        Lending { outfits: self, packet, root: lane.root().to_owned(), is_kept: false }
+    }
+
+    fn forget(&self, packet: &str, root: &Path) {
         let unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(unpacked) = unpacked.get(packet).and_then(|cell| cell.get()) {
             unpacked.outfitted.lock().unwrap_or_else(PoisonError::into_inner).remove(root);

@@ -1,16 +1,17 @@
 //! One slot on a worker, from its ticket to its result.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{SetOnce, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::change::Change;
 use super::held::{Held, Name};
 use super::outfits::Unready;
 use super::room::LOOK;
-use super::{Outfitted, Shop};
+use super::{Outfitted, SOON, Shop};
 use crate::agent::Forked;
 use crate::event::{FailureKind, Outcome, UnitId};
 use crate::fanout::{self, Caller, Elsewhere, Here, Hold, Job, Parked, Permit, Ticket as Turn};
@@ -18,7 +19,6 @@ use crate::fleet::engine::{ClaimError, Said, Ticket};
 use crate::fleet::far::{Far, Heard, Rest, Ties, Touches};
 use crate::fleet::parcel;
 use crate::fleet::shipping::shipped;
-use crate::fleet::spelt;
 use crate::fleet::wire::{Beat, Beaten, Claim, Claimed, FarEnd, Frame, Grant, ToSlot, Work};
 use crate::guard::PolicyParts;
 use crate::line::{LINE_CAP, Line, Seat};
@@ -32,14 +32,16 @@ const TOLD_CAP: usize = 64;
 /// How long a slot that nobody waits for has to end its commands.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a ticket waits whose slot another worker holds.
-const SOON: Duration = Duration::from_millis(250);
+/// How long one has to stop of which nobody can hear; then what it has changed is kept.
+const UNHEARD: Duration = Duration::from_secs(5);
 
 /// Which slot's frames are sent, and why that failed, if it has.
 #[derive(Clone, Copy)]
 struct Carrying<'a> {
     name: &'a Name,
-    broken: &'a OnceLock<String>,
+    broken: &'a SetOnce<String>,
+    /// Has the slot stop.
+    cancel: &'a CancellationToken,
 }
 
 /// A slot that was granted.
@@ -87,9 +89,10 @@ impl Shop {
                 self.refusals.tell(&name.run, why);
                 ticket.give_back(lease).await;
             }
-            Err(ClaimError::NoCoordinator) if self.gone.gives_up(&name.run) => {
-                self.drops(&ticket).await;
-            }
+            Err(ClaimError::NoCoordinator) => match self.gone.pause(&name.run) {
+                Some(pause) => ticket.give_back(pause).await,
+                None => self.drops(&ticket).await,
+            },
             // It may be there again.
             Err(_) => ticket.give_back(lease).await,
         }
@@ -141,30 +144,33 @@ impl Shop {
             unit: grant.unit,
             branch: grant.branch.clone(),
             origin: grant.origin,
-            cancel,
+            cancel: cancel.clone(),
             aside: CancellationToken::new(),
         };
-        let (attempt, broken) = (grant.attempt, OnceLock::new());
-        let carrying = Carrying { name: &name, broken: &broken };
+        let (attempt, broken) = (grant.attempt, SetOnce::new());
+        let carrying = Carrying { name: &name, broken: &broken, cancel: &cancel };
         let lives = self.lives(carrying, Begun { grant, seat, drawn }, (told, heard));
-        let end = tokio::select! {
+        let lasted = tokio::select! {
             biased;
-            end = lives => end,
+            lasted = lives => Some(lasted),
             // Nobody wants to know what it comes to.
             () = gone(&dropped) => None,
         };
+        let mut change = Change::Nothing;
         // What was dropped was told to stop: that is no outcome of its own.
-        match end.filter(|_| !dropped.is_cancelled()) {
-            Some((end, hold)) => {
-                if let Err(why) = self.ends(&name, (&ticket, hold), end).await {
-                    let _ = broken.set(why);
-                }
+        if let Some(lasted) = lasted.filter(|_| !dropped.is_cancelled()) {
+            change = lasted.change;
+            if let Some(end) = lasted.end
+                && let Err(why) = self.ends(&name, (&ticket, lasted.hold), end).await
+            {
+                let _ = broken.set(why);
             }
+        } else if broken.get().is_none() {
             // Whoever claims it next is told whether it is still wanted.
-            None if broken.get().is_none() => ticket.give_back(SOON).await,
-            None => {}
+            ticket.give_back(SOON).await;
         }
         if let Some(why) = broken.into_inner() {
+            let why = self.unheard(change, why).await;
             self.breaks(&name, (attempt, why.into()), &ticket).await;
         }
         drop(keeping);
@@ -200,7 +206,7 @@ impl Shop {
         carrying: Carrying<'_>,
         begun: Begun,
         (told, heard): (mpsc::Receiver<ToSlot>, Arc<Heard>),
-    ) -> Option<(FarEnd, Arc<Hold>)> {
+    ) -> Lasted {
         let (attempt, seat) = (begun.grant.attempt, &begun.seat);
         let (sender, said) = mpsc::channel(LINE_CAP);
         let (over, is_over) = oneshot::channel();
@@ -210,22 +216,24 @@ impl Shop {
         let line = Line::new(seat.unit, sender);
         let relay = far.relay(Ties { said, told, frames, over: is_over });
         let lived = async {
-            let lived = self.lived(&carrying.name.run, begun, (line, &touches)).await;
+            let lived = self.lived(carrying, begun, (line, &touches)).await;
             // The far end is there until it hears of this.
             let _ = over.send(());
             lived
         };
         let carries = self.carries(carrying, going);
         let (lived, rest, are_carried) = tokio::join!(lived, relay, carries);
-        let (Lived { outcome, changes, left, hold }, Rest { after, words }) = (lived, rest);
+        let (Lived { outcome, change, left, hold }, Rest { after, words }) = (lived, rest);
+        let changes = change.blob();
         // What did not arrive would be missing in front of the end.
-        are_carried.then_some((FarEnd { attempt, after, words, outcome, changes, left }, hold))
+        let end = are_carried.then_some(FarEnd { attempt, after, words, outcome, changes, left });
+        Lasted { end, change, hold }
     }
 
     /// Sends frames, each when the one before is safe. Tells whether all are; after
     /// the first that is not, the slot stops.
     async fn carries(&self, carrying: Carrying<'_>, mut going: mpsc::Receiver<Frame>) -> bool {
-        let Carrying { name, broken } = carrying;
+        let Carrying { name, broken, cancel } = carrying;
         while let Some(frame) = going.recv().await {
             let (attempt, seq) = (frame.attempt, frame.seq);
             let said = async {
@@ -236,7 +244,7 @@ impl Shop {
             if let Err(error) = said.await {
                 // It is the first: after it nothing is said.
                 let _ = broken.set(format!("what it does cannot be sent: {error}"));
-                self.slots.drop_one(name);
+                cancel.cancel();
                 return false;
             }
         }
@@ -246,34 +254,37 @@ impl Shop {
     /// Runs the slot in a lane of its own.
     async fn lived(
         &self,
-        run: &Arc<str>,
+        carrying: Carrying<'_>,
         begun: Begun,
         (line, touches): (Line, &Touches),
     ) -> Lived {
+        let Carrying { name: Name { run, unit: _ }, broken, cancel: _ } = carrying;
         let Begun { grant, seat, drawn: Drawn { turn, permit } } = begun;
         let hold = Arc::new(Hold::new(self.outfits.pool().clone(), turn, permit, None));
         let ready = async {
             let (lane, outfitted) = self.outfits.ready(&self.engine, &grant.packet).await?;
+            let lending = self.outfits.lend(&grant.packet, &lane);
             let called = async {
                 let caller = called(&outfitted, &grant, (&seat, line))?;
                 let job = self.job(&caller, &grant).await?;
                 Ok::<_, String>((caller, job))
             };
             match called.await {
-                Ok((caller, job)) => Ok::<_, Unready>((lane, caller, job)),
+                Ok((caller, job)) => Ok::<_, Unready>(((lane, lending), caller, job)),
                 Err(why) => {
                     // Nobody was there: the next one has it as it is.
                     let _ = lane.finish(false).await;
+                    lending.keep();
                     Err(why.into())
                 }
             }
         };
         let beginning = self.room.begins(run);
-        let (lane, caller, job) = match ready.await {
+        let ((lane, lending), caller, job) = match ready.await {
             Ok(ready) => ready,
             Err(unready) => {
                 let outcome = self.not_begun(run, unready);
-                return Lived { outcome, changes: None, left: None, hold };
+                return Lived { outcome, change: Change::Nothing, left: None, hold };
             }
         };
         drop(beginning);
@@ -284,32 +295,25 @@ impl Shop {
             }
         };
         let held = Arc::clone(&hold);
-        let (outcome, parked) = fanout::lived(&caller, job, seat, held, notice.as_deref()).await;
+        let lived = fanout::lived(&caller, job, seat, held, notice.as_deref());
+        let (outcome, parked) = tokio::select! {
+            biased;
+            lived = lived => lived,
+            () = overdue(broken) => (Outcome::Cancelled { ran: true }, None),
+        };
         // Only what the slot started is there.
         caller.fanout.parking.clear();
-        let (is_touched, root) = (touches.is_touched(), lane.root().to_owned());
-        let changes = async {
-            let finished = lane.finish(is_touched).await.map_err(|it| spelt(&it))?;
-            let Some(patch) = finished.patch() else { return Ok(None) };
-            let hash = self.engine.put_blob(&patch).await.map_err(|it| it.to_string())?;
-            Ok::<_, String>(Some(hash.to_string().into()))
-        };
-        let changes = changes.await;
-        if is_touched {
-            // Nobody works there again.
-            self.outfits.forget(&grant.packet, &root);
+        let is_touched = touches.is_touched();
+        let change = self.change((lane, is_touched), broken).await;
+        if !is_touched {
+            lending.keep();
         }
         let left = match parked.and_then(Parked::here) {
             Some(here) => self.ships(&grant, here).await,
             None => None,
         };
-        match changes {
-            Ok(changes) => Lived { outcome, changes, left, hold },
-            Err(why) => {
-                let why = format!("what it changed could not be sent back: {why}");
-                Lived { outcome: failed(why), changes: None, left, hold }
-            }
-        }
+        let outcome = change.failure().map_or(outcome, failed);
+        Lived { outcome, change, left, hold }
     }
 
     /// Returns what comes of a slot that cannot begin.
@@ -398,10 +402,17 @@ impl Shop {
 /// What became of a slot, with the permit that it has until that is known.
 struct Lived {
     outcome: Outcome,
-    /// The blob of what it changed in its lane.
-    changes: Option<Arc<str>>,
+    change: Change,
     /// What a message can continue.
     left: Option<Elsewhere>,
+    hold: Arc<Hold>,
+}
+
+/// The same, with all that was said sent.
+struct Lasted {
+    /// `None` if some of it could not be.
+    end: Option<FarEnd>,
+    change: Change,
     hold: Arc<Hold>,
 }
 
@@ -442,4 +453,10 @@ fn called(
 async fn gone(dropped: &CancellationToken) {
     dropped.cancelled().await;
     tokio::time::sleep(GRACE).await;
+}
+
+/// Waits until a slot has had the time to stop of which nobody can hear.
+async fn overdue(broken: &SetOnce<String>) {
+    broken.wait().await;
+    tokio::time::sleep(UNHEARD).await;
 }

@@ -1,19 +1,23 @@
 //! Slots of which nobody can hear what they do, or what they came to: they end, once and
 //! with the reason.
 
+use std::fs;
+use std::path::Path;
+
 use async_nats::Message;
 use futures_util::StreamExt as _;
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tine::fleet::engine::Won;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use super::late::takes_one;
 use super::refused::engine;
-use super::{LONG, SESSION, SHORT, logged, map, row, table};
+use super::{LONG, SESSION, SHORT, logged, map, row, table, write_table};
 use crate::support::fleet::Fleet;
 use crate::support::nats::NatsServer;
+use crate::support::repository::Repository;
 use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::serve;
 use crate::support::tine::{Finished, HANG_LIMIT, Place};
@@ -68,6 +72,62 @@ fn what_finds_no_room_on_the_server_fails_and_is_not_asked_for_again() {
     assert!(why.contains("cannot be sent: the NATS server has no room left"), "{why}");
     assert!(why.contains("free storage on the server"), "{why}");
     assert_eq!(model.finish().len(), 1);
+}
+
+/// The end of a patch with a file that was made.
+const MADE: &str = "+++ b/made.txt\n@@ -0,0 +1 @@\n+made\n";
+
+/// Runs a command in a workspace, and returns why that failed and the patch that stays
+/// with the worker.
+fn kept(
+    mut fleet: Fleet,
+    command: &str,
+    model: impl Fn() -> Reaction + Send + Sync + 'static,
+) -> String {
+    let repository = Repository::new();
+    write_table(&repository.place, 1);
+    repository.commit("Begin");
+    let call = json!({ "command": command });
+    let model = serve(move |talk| match talk.turn() {
+        1 => Reaction::call_reply(&[("Bash", call.clone())]),
+        _ => model(),
+    });
+    fleet.work(1, Some(&model));
+    let flags = [&KEPT[..], &["--allowedTools", "Bash"]].concat();
+    let place = &repository.place;
+    let why = failed(place, map(&fleet, place, &model, &flags).run());
+    assert!(why.contains("the NATS server has no room left"), "{why}");
+    let copies = fleet.workers[0].directory();
+    let (_, kept) = why.split_once(" kept in ").expect("it says where its change is");
+    let (kept, _) = kept.split_once(" on its worker").expect("and with whom");
+    assert!(Path::new(kept).starts_with(copies.join("kept")), "{why}");
+    fs::read_to_string(kept).expect("it is there")
+}
+
+#[test]
+fn a_change_that_finds_no_room_on_the_server_stays_on_its_worker() {
+    let Some(fleet) = small(LONG) else { return };
+    let write = "seq 100000 > made.txt";
+    let patch = kept(fleet, write, || Reaction::text_reply("It is made."));
+    assert!(patch.contains("+++ b/made.txt\n") && patch.contains("\n+99999\n"), "{patch:.200}");
+}
+
+#[test]
+fn what_was_changed_stays_on_the_worker_if_nobody_can_hear_of_its_slot() {
+    let Some(fleet) = small(LONG) else { return };
+    let long = "and on, ".repeat(100_000);
+    let patch = kept(fleet, "echo made > made.txt", move || Reaction::text_reply(&long));
+    assert!(patch.ends_with(MADE), "{patch:.200}");
+}
+
+#[test]
+fn it_stays_there_too_if_the_slot_waits_for_an_answer_that_never_comes() {
+    let Some(fleet) = small(LONG) else { return };
+    let long = "and on, ".repeat(100_000);
+    let more = json!({ "command": "echo more > more.txt" });
+    let asks = move || Reaction::reply(Some(&long), &[("Bash", more.clone())]);
+    let patch = kept(fleet, "echo made > made.txt", asks);
+    assert!(patch.contains(MADE), "{patch:.200}");
 }
 
 #[test]

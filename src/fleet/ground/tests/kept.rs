@@ -44,6 +44,58 @@ async fn a_state_that_was_made_meanwhile_for_a_slot_that_went_away_is_no_error()
 }
 
 #[tokio::test]
+async fn the_names_that_slots_make_are_there_as_long_as_any_works_with_them() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let packed = fleet.pack(&repo.root()).await;
+    let ground = fleet.open(&packed).await.unwrap();
+    let names = |lane: &Lane| git(lane.root(), &["for-each-ref", "--format=%(refname)"]);
+    let (one, two) = (ground.lane().await.unwrap(), ground.lane().await.unwrap());
+    let own = names(&one);
+    fs::write(one.root().join("a.txt"), "of one run\n").unwrap();
+    git(one.root(), &["stash"]);
+    git(one.root(), &["checkout", "--quiet", "-b", "fix"]);
+    git(one.root(), &["tag", "done"]);
+    git(one.root(), &["pack-refs", "--all"]);
+    assert_eq!(one.finish(true).await.unwrap(), Finished::Unchanged);
+    let three = ground.lane().await.unwrap();
+    let all = ["refs/heads/fix", "refs/stash", "refs/tags/done"];
+    assert!(all.iter().all(|name| names(&three).contains(name)), "{}", names(&three));
+    drop(two);
+    assert_eq!(three.finish(false).await.unwrap(), Finished::Unchanged);
+    let next = ground.lane().await.unwrap();
+    assert_eq!(names(&next), own);
+    assert_eq!(git(next.root(), &["stash", "list"]), "");
+    drop((next, ground));
+    let repository = fleet.worker("repositories").join(&state(&packed).names.base);
+    git(&repository, &["tag", "left", own.lines().next().unwrap()]);
+    let fleet = fleet.again();
+    let lane = fleet.open(&packed).await.unwrap().lane().await.unwrap();
+    assert_eq!(names(&lane), own);
+}
+
+#[tokio::test]
+async fn names_that_cannot_be_removed_keep_no_slot_from_its_work() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let packed = fleet.pack(&repo.root()).await;
+    let ground = fleet.open(&packed).await.unwrap();
+    let lane = ground.lane().await.unwrap();
+    git(lane.root(), &["tag", "done"]);
+    git(lane.root(), &["pack-refs", "--all"]);
+    drop(lane);
+    let repository = fleet.worker("repositories").join(&state(&packed).names.base);
+    // As a git leaves it that is killed.
+    let lock = repository.join("packed-refs.lock");
+    fs::write(&lock, "").unwrap();
+    let tags = |lane: &Lane| git(lane.root(), &["tag"]);
+    let lane = ground.lane().await.unwrap();
+    assert_eq!(tags(&lane).trim(), "done");
+    drop(lane);
+    fs::remove_file(&lock).unwrap();
+    let lane = ground.lane().await.unwrap();
+    assert_eq!(tags(&lane), "");
+}
+
+#[tokio::test]
 async fn an_empty_directory_whose_slot_came_to_no_end_goes_with_the_next_one() {
     let (fleet, place) = (Fleet::new(), tempfile::tempdir().unwrap());
     let packed = fleet.pack(place.path()).await;
