@@ -40,6 +40,9 @@ const LONG_DELAY_MS: u32 = 1_000;
 /// How long a worker may be silent that is set up as everybody is, in milliseconds.
 const LEASE_MS: f64 = 10_000.0;
 
+/// The executor without a server.
+const LOCAL: &str = "local";
+
 /// The time of maps, beside the local pool, and how it grows.
 pub(crate) fn fleet() -> Vec<Figure> {
     let Some(server) = Server::start() else {
@@ -49,10 +52,10 @@ pub(crate) fn fleet() -> Vec<Figure> {
         return Vec::new();
     };
     let two = Fleet::start(&server, 2);
-    let local = two.map("local", 1_000);
+    let local = two.map(LOCAL, 1_000);
     let some = two.map("nats", 1_000);
     let many = two.map("nats", 10_000);
-    let many_here = two.map("local", 10_000);
+    let many_here = two.map(LOCAL, 10_000);
     let mut faults = Vec::new();
     let cancel = (0..CANCELS).map(|_| two.cancel(&mut faults)).fold(0.0, f64::max);
     drop(two);
@@ -232,7 +235,11 @@ impl Fleet {
         let mut command = program::command(place);
         let servers = format!("executor.nats.servers=[\"{}\"]", self.url);
         command.args(["map", "--input", "rows.csv", "--prompt", "prompt.md"]);
-        command.args(["--output", "out.jsonl", "--max-concurrent", "16", "--config", &servers]);
+        command.args(["--output", "out.jsonl", "--config", &servers]);
+        // On workers as many as they take: all tickets are in the queue at once.
+        if executor == LOCAL {
+            command.args(["--max-concurrent", "16"]);
+        }
         command.args(["-m", &format!("scripted:{}", script.display()), "--executor", executor]);
         command
     }
