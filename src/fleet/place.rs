@@ -10,9 +10,14 @@ use super::load::{Given, Load};
 use super::lookout::Lookout;
 use super::near::Claimant;
 use super::post::{Drawn, Post};
+use super::wire::Claimed;
 use crate::event::UnitId;
 use crate::fanout::{self, Begins, Caller, Permit, Pool};
 use crate::line::Line;
+
+/// How often a slot waits for a worker that is still there when all is packed. Then it
+/// begins: a workspace of which each state takes longer than that would begin nothing.
+const ROUNDS: u32 = 3;
 
 /// What all slots of a run have in common.
 pub(super) struct Shared {
@@ -77,7 +82,7 @@ impl Place {
         queued: Queued,
         (caller, line): (&Caller, &Line),
     ) -> Option<Result<(Claimant, Given), String>> {
-        let claimed = match queued {
+        let mut claimed = match queued {
             Queued::ForWorker(claimed) => claimed,
             Queued::ForCap(cap, ticket) => {
                 self.permit = Some(cap.acquire(ticket).await);
@@ -86,18 +91,27 @@ impl Place {
         };
         let lookout = &self.shared.lookout;
         let drawn = async {
-            let drawn = tokio::select! {
-                drawn = claimed => drawn,
-                never = lookout.looks(line) => match never {},
-            };
-            match drawn {
+            for round in 1.. {
+                let drawn = tokio::select! {
+                    drawn = claimed => drawn,
+                    never = lookout.looks(line) => match never {},
+                };
+                let claimant = match drawn {
+                    Ok(Drawn::By(claimant)) => claimant,
+                    Ok(Drawn::Refused(why)) => return Some(Err(why)),
+                    Err(_) => return None,
+                };
                 // Before it starts: packing may take its time.
-                Ok(Drawn::By(claimant)) => {
-                    Some(self.given(caller).await.map(|given| (claimant, given)))
+                let given = self.given(caller).await;
+                let is_awaited = claimant.since.elapsed() < self.shared.lease;
+                if is_awaited || given.is_err() || round == ROUNDS {
+                    return Some(given.map(|given| (claimant, given)));
                 }
-                Ok(Drawn::Refused(why)) => Some(Err(why)),
-                Err(_) => None,
+                // Its worker has given the ticket back: the slot would be at work nowhere.
+                let _ = claimant.reply.send(Claimed::Held);
+                claimed = self.queues();
             }
+            None
         };
         tokio::select! {
             drawn = drawn => drawn,

@@ -21,6 +21,7 @@ mod large;
 mod late;
 mod limits;
 mod lost;
+mod packing;
 mod parted;
 mod permitted;
 mod refused;

@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 
 use crate::support::repository::Repository;
-use crate::support::tine::{Finished, HANG_LIMIT, Tine, executable, lines as lines_of};
+use crate::support::tine::{Finished, HANG_LIMIT, Tine, executable, lines as lines_of, which};
 
 /// A repository whose one file has a numbered line for each slot, with a line
 /// in between.
@@ -547,13 +547,6 @@ fn after_a_kill_in_the_middle_of_a_merge_prune_loses_nothing() {
     assert!(patch.contains(&format!("+slot {number}\n")), "{patch}");
     check_gone(&repository);
     assert_eq!(repository.place.read("lines.txt").unwrap(), put);
-}
-
-/// Returns where a program is.
-fn which(name: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").expect("the tests have a PATH");
-    let mut programs = std::env::split_paths(&path).map(|directory| directory.join(name));
-    programs.find(|program| program.is_file()).expect("git is there")
 }
 
 /// Leaves a worktree over in which a line of `lines.txt` was changed.

@@ -169,6 +169,13 @@ pub(crate) fn executable(path: &Path, text: &str) {
     assert!(status.expect("there is a shell").success(), "{}", path.display());
 }
 
+/// Returns where a program is.
+pub(crate) fn which(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").expect("the tests have a PATH");
+    let mut programs = std::env::split_paths(&path).map(|directory| directory.join(name));
+    programs.find(|program| program.is_file()).expect("it is there")
+}
+
 /// A command line, ready to be run. Standard input is empty unless given.
 pub(crate) struct Tine {
     command: Command,
