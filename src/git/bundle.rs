@@ -216,11 +216,16 @@ pub fn holds(program: &Program, repository: &Path, base: &str) -> bool {
 pub fn clear_names(program: &Program, repository: &Path) -> Result<(), GitError> {
     let git = Git::of_repository(program, repository)?;
     let names = git.run(&["for-each-ref", "--format=%(refname)"])?;
-    let names = String::from_utf8_lossy(&names);
-    for name in names.lines().filter(|name| ![STATE, HISTORY].contains(name)) {
-        git.run(&["update-ref", "--no-deref", "-d", name])?;
+    let is_ours = |name: &[u8]| [STATE, HISTORY].map(str::as_bytes).contains(&name);
+    let others = names.split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
+    let removals = others.filter(|name| !is_ours(name));
+    // All in one call: they may be thousands.
+    let removals: Vec<u8> =
+        removals.flat_map(|name| [b"delete ".as_slice(), name, b"\0\0"].concat()).collect();
+    if removals.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    git.feed(&["update-ref", "--no-deref", "--stdin", "-z"], &removals).map(drop)
 }
 
 /// Returns the commits before `commit` at which a shallow clone ends.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::stream::{ClusterInfo, Info as StreamInfo};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -91,17 +92,53 @@ impl Engine {
     /// Asks JetStream for a stream. The error is a clause, some moments later.
     pub(super) async fn hears(&self, stream: &str) -> Result<(), String> {
         let subject = format!("STREAM.INFO.{stream}");
-        let cause = match self.call::<StreamInfo>(subject, &json!({})).await {
-            // Whoever has a copy tells of it, and takes nothing.
-            Ok(StreamInfo { cluster: Some(ClusterInfo { leader: None, .. }), .. }) => {
-                "too few servers of its cluster run".to_owned()
-            }
-            // Whatever it says, it answers.
-            Ok(_) | Err(Denied::Said(_) | Denied::Final(_)) => return Ok(()),
-            Err(Denied::Passing(cause)) => cause,
-            Err(Denied::Nobody) => "nobody does".to_owned(),
-        };
+        let told = self.call::<StreamInfo>(subject, &json!({})).await;
+        let told = told.map(|StreamInfo { cluster, .. }| cluster);
+        let Some(cause) = why_mute(told) else { return Ok(()) };
         layout::pause(&cause).await;
         Err(cause)
+    }
+}
+
+/// Returns why a stream takes nothing of which this is told, if it is so.
+fn why_mute(told: Result<Option<ClusterInfo>, Denied>) -> Option<String> {
+    match told {
+        // Whoever has a copy tells of it, and takes nothing.
+        Ok(Some(ClusterInfo { leader: None, .. })) => {
+            Some("too few servers of its cluster run".to_owned())
+        }
+        // Whoever leads the cluster tells of a stream whose only servers are down.
+        Err(Denied::Said(error)) if error.error_code() == ErrorCode::STREAM_OFFLINE => {
+            Some(error.to_string())
+        }
+        // Whatever else it says, it answers.
+        Ok(_) | Err(Denied::Said(_) | Denied::Final(_)) => None,
+        Err(Denied::Passing(cause)) => Some(cause),
+        Err(Denied::Nobody) => Some("nobody does".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(code: u64, text: &str) -> Result<Option<ClusterInfo>, Denied> {
+        let error = json!({ "code": 500, "err_code": code, "description": text });
+        Err(Denied::Said(serde_json::from_value(error).unwrap()))
+    }
+
+    #[test]
+    fn a_stream_takes_nothing_that_has_no_leader_or_no_server() {
+        let led = |leader: Option<&str>| {
+            let told = json!({ "name": "C1", "leader": leader });
+            Ok(serde_json::from_value(told).unwrap())
+        };
+        assert_eq!(why_mute(Ok(None)), None);
+        assert_eq!(why_mute(led(Some("n0"))), None);
+        assert_eq!(why_mute(led(None)).as_deref(), Some("too few servers of its cluster run"));
+        let offline = why_mute(said(10118, "stream is offline"));
+        assert!(offline.as_ref().is_some_and(|why| why.contains("is offline")), "{offline:?}");
+        assert_eq!(why_mute(said(10059, "stream not found")), None);
+        assert_eq!(why_mute(Err(Denied::Nobody)).as_deref(), Some("nobody does"));
     }
 }

@@ -81,10 +81,11 @@ impl Signs {
             }
             failed += 1;
             if failed == TRIES || cut == CUTS {
-                if cut == CUTS || answers().await {
-                    return Err(EngineError::Failed { doing, cause });
-                }
-                // It is as good as away, and when it is back all this was no failure.
+                return Err(EngineError::Failed { doing, cause });
+            }
+            // The last one tells only of one that answers. Else it is as good as away, and
+            // when it is back all this was no failure.
+            if failed + 1 == TRIES && !answers().await {
                 while !answers().await {}
                 (failed, pause) = (0, FIRST_PAUSE);
                 continue;
@@ -193,7 +194,11 @@ mod tests {
             sleep(ANSWER).await;
             !is_away()
         };
-        let once = || async { if is_away() { Err(passing()) } else { Ok(()) } };
+        let once = || async {
+            let is_away = is_away();
+            sleep(ANSWER).await;
+            if is_away { Err(passing()) } else { Ok(()) }
+        };
         let stored = signs.tried("storing", once, answers).await;
         assert!(matches!(stored, Ok(())), "{stored:?}");
         let stored = signs.tried("storing", || async { Err::<(), _>(passing()) }, answers).await;

@@ -156,13 +156,13 @@ impl Shop {
             // Nobody wants to know what it comes to.
             () = gone(&dropped) => None,
         };
-        let mut change = Change::Nothing;
+        let (change, end) = match lasted {
+            Some(Lasted { end, change, hold }) => (change, end.map(|end| (end, hold))),
+            None => (Change::Nothing, None),
+        };
         // What was dropped was told to stop: that is no outcome of its own.
-        if let Some(lasted) = lasted.filter(|_| !dropped.is_cancelled()) {
-            change = lasted.change;
-            if let Some(end) = lasted.end
-                && let Err(why) = self.ends(&name, (&ticket, lasted.hold), end).await
-            {
+        if let Some((end, hold)) = end.filter(|_| !dropped.is_cancelled()) {
+            if let Err(why) = self.ends(&name, (&ticket, hold), end).await {
                 let _ = broken.set(why);
             }
         } else if broken.get().is_none() {

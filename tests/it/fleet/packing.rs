@@ -33,11 +33,11 @@ fn no_more_slots_start_than_there_are_places_when_packing_takes_longer_than_a_le
     let place = &repository.place;
     write_table(place, 3);
     repository.commit("Begin");
-    // Git, which makes no bundle before it may.
+    // Git, which makes no bundle before it may, and none while anybody is about to ask.
     let (programs, may) = (place.root().join("programs"), place.root().join("may"));
     let program = format!(
         "#!/bin/sh\ncase \" $* \" in *' bundle create '*) \
-         until [ -e '{}' ]; do sleep 0.05; done;; esac\nexec '{}' \"$@\"\n",
+         until [ -e '{}' ]; do sleep 0.05; done; sleep 1;; esac\nexec '{}' \"$@\"\n",
         may.display(),
         which("git").display()
     );

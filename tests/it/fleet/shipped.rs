@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::support::fleet::Fleet;
 use crate::support::nats::{ADDRESS, NatsServer, objects_to, routes};
 use crate::support::server::Reaction;
 use crate::support::talk::serve;
-use crate::support::tine::Place;
+use crate::support::tine::{HANG_LIMIT, Place};
 use crate::support::wait::until;
 
 const PASSWORD: &str = "secret";
@@ -194,6 +194,12 @@ fn servers_of_the_shipped_cluster_encrypt_and_take_none_in_without_the_password(
     plain
         .write_all(b"CONNECT {\"user\":\"route\",\"pass\":\"right\"}\r\nPING\r\n")
         .expect("it reads");
+    plain.set_read_timeout(Some(HANG_LIMIT)).expect("it is some time");
+    let mut heard = Vec::new();
+    // It is hung up on, in whichever way.
+    let _ = plain.read_to_end(&mut heard);
+    let heard = String::from_utf8_lossy(&heard);
+    assert!(!heard.contains("PONG"), "{heard}");
     one.wait_until_says("TLS route handshake error");
     drop(two);
 }
