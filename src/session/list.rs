@@ -9,13 +9,11 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 use thiserror::Error;
 
 use super::dirs;
 use super::line::{self, Decoded};
-use super::log::{LogError, holder, is_locked};
+use super::log::{LogError, holder, is_alive, is_locked};
 use super::name::{SessionName, read_name};
 use super::read::{Entry, line_at, line_start, read};
 use crate::event::{Event, EventKind, Outcome, UnixMillis};
@@ -389,11 +387,6 @@ pub fn is_running(directory: &Path) -> bool {
     // the last word. It is asked only then: the question holds the lock for a
     // moment, and a run that opens the session just then would be refused.
     holder(directory).is_some_and(is_alive) && is_locked(directory)
-}
-
-fn is_alive(pid: u32) -> bool {
-    let Ok(pid) = i32::try_from(pid) else { return false };
-    pid > 0 && !matches!(kill(Pid::from_raw(pid), None), Err(nix::errno::Errno::ESRCH))
 }
 
 #[cfg(test)]

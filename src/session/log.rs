@@ -9,9 +9,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use thiserror::Error;
 
 use super::dirs::{self, create_private};
@@ -294,6 +297,13 @@ fn repair(file: &mut File, directory: &Path) -> io::Result<Repair> {
     Ok(Repair::Cut { bytes: length - start })
 }
 
+/// How often a lock is asked for whose holder is gone.
+const TRIES: u32 = 100;
+
+/// The pause between two of these. All of them are a second: a command that is started
+/// runs within milliseconds, but on a machine with much to do.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// The session's lock. The kernel gives it back when the process ends, however
 /// it ends; the process id in the file is only for messages and listings.
 #[derive(Debug)]
@@ -304,6 +314,22 @@ pub(super) struct Lock {
 impl Lock {
     /// Takes the lock, or says who has it.
     pub(super) fn take(directory: &Path) -> Result<Self, LogError> {
+        Self::take_pausing(directory, || std::thread::sleep(PAUSE))
+    }
+
+    fn take_pausing(directory: &Path, mut pause: impl FnMut()) -> Result<Self, LogError> {
+        for _ in 1..TRIES {
+            match Self::try_take(directory) {
+                // A process that was killed while it started a command: until that runs,
+                // it has what the process had open.
+                Err(LogError::Locked { holder: Some(holder), .. }) if !is_alive(holder) => pause(),
+                taken => return taken,
+            }
+        }
+        Self::try_take(directory)
+    }
+
+    fn try_take(directory: &Path) -> Result<Self, LogError> {
         let path = directory.join(dirs::LOCK);
         let failed = |error| LogError::io("lock", &path, error);
         let mut options = OpenOptions::new();
@@ -351,6 +377,11 @@ impl Drop for Lock {
 /// Returns the process id in a session's lock file, `None` if nobody holds it.
 pub(super) fn holder(directory: &Path) -> Option<u32> {
     std::fs::read_to_string(directory.join(dirs::LOCK)).ok()?.trim().parse().ok()
+}
+
+pub(super) fn is_alive(pid: u32) -> bool {
+    let Ok(pid) = i32::try_from(pid) else { return false };
+    pid > 0 && !matches!(kill(Pid::from_raw(pid), None), Err(Errno::ESRCH))
 }
 
 #[cfg(test)]

@@ -71,6 +71,23 @@ fn a_second_writer_is_refused_and_told_who_the_first_is() {
 }
 
 #[test]
+fn a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
+    let root = tempfile::tempdir().unwrap();
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let path = root.path().join("lock");
+    fs::write(&path, child.id().to_string()).unwrap();
+    let mut left = Flock::lock(File::open(&path).unwrap(), FlockArg::LockExclusiveNonblock).ok();
+    let mut pauses = 0;
+    let taken = Lock::take_pausing(root.path(), || {
+        pauses += 1;
+        drop(left.take());
+    });
+    assert!(taken.is_ok(), "{taken:?}");
+    assert_eq!(pauses, 1);
+}
+
+#[test]
 fn a_session_is_created_once() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), &one_of_each());

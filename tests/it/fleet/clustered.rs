@@ -77,7 +77,7 @@ fn a_cluster_of_which_too_few_run_is_told_of_on_both_sides_and_that_it_is_back()
     says(mute);
     let notices = || logged(&place, "notice").iter().map(Value::to_string).collect::<String>();
     until("the run says it, too", || notices().contains(mute));
-    fleet.others[0].restart();
+    fleet.others.iter_mut().for_each(NatsServer::restart);
     says(back);
     until("the run says it, too", || notices().contains(back));
     // Only now: a run that is over says nothing.
