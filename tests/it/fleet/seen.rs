@@ -18,7 +18,9 @@ fn are_at_work(screen: &Screen, names: &[&str], counted: &str) -> bool {
         let row = screen.row(name);
         row.is_some_and(|row| row.contains("running") && row.contains("Glob *.rs"))
     };
-    names.iter().all(has_called) && screen.row(counted).is_some()
+    // The last line, to its end: before that is written the picture is not whole.
+    let is_whole = |row: String| row.contains(" tok ") && row.trim_end().ends_with('s');
+    names.iter().all(has_called) && screen.row(counted).is_some_and(is_whole)
 }
 
 #[test]
