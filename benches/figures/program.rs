@@ -25,15 +25,16 @@ const LOG: &str = "log.jsonl";
 /// Lines of the file that is read: about as much as a source file has.
 const FILE_LINES: usize = 40;
 
-/// An empty home and a small workspace, on the disk that holds the build: logs
-/// are synced to it, as in real use.
+/// An empty home and a small workspace, where temporary files are. Where that is no
+/// disk, `TMPDIR` has to name one: logs are synced to it, as in real use.
 pub(crate) struct Place {
     directory: TempDir,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a place to work");
+        // Not below this checkout: its repository would be the workspace.
+        let directory = TempDir::new().expect("a place to work");
         let place = Self { directory };
         for name in ["home", "workspace"] {
             std::fs::create_dir(place.directory.path().join(name)).expect("a new directory");
