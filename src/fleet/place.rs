@@ -91,7 +91,8 @@ impl Place {
         };
         let lookout = &self.shared.lookout;
         let drawn = async {
-            for round in 1.. {
+            let mut round = 1;
+            loop {
                 let drawn = tokio::select! {
                     drawn = claimed => drawn,
                     never = lookout.looks(line) => match never {},
@@ -110,8 +111,8 @@ impl Place {
                 // Its worker has given the ticket back: the slot would be at work nowhere.
                 let _ = claimant.reply.send(Claimed::Held);
                 claimed = self.queues();
+                round += 1;
             }
-            None
         };
         tokio::select! {
             drawn = drawn => drawn,

@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 
 use crate::support::repository::Repository;
-use crate::support::tine::{Finished, HANG_LIMIT, Tine, executable, lines as lines_of, which};
+use crate::support::tine::{Finished, HANG_LIMIT, Tine, git_that, lines as lines_of};
 
 /// A repository whose one file has a numbered line for each slot, with a line
 /// in between.
@@ -520,16 +520,9 @@ fn after_a_kill_in_the_middle_of_a_merge_prune_loses_nothing() {
     let (repository, text) = lines(2);
     let come = Come::new(&repository);
     // Git, which says that it merges and comes to no end of that.
-    let programs = repository.place.root().join("programs");
-    let real = which("git");
-    let program = format!(
-        "#!/bin/sh\ncase \" $* \" in *' merge-file '*) echo merging > '{}'; \
-         exec tail --pid=$PPID -f /dev/null;; esac\nexec '{}' \"$@\"\n",
-        come.path.display(),
-        real.display()
-    );
-    executable(&programs.join("git"), &program);
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let hangs =
+        format!("echo merging > '{}'; exec tail --pid=$PPID -f /dev/null", come.path.display());
+    let path = git_that(&repository.place, "merge-file", &hangs);
     // The first to end is put there; the other one has to be merged with it.
     let slots = [0, 1].map(|number| {
         let command = format!("sed -i 's/line {number}/slot {number}/' lines.txt");

@@ -1,6 +1,6 @@
 //! A workspace that takes longer to pack than workers wait for their answers.
 
-use std::env;
+use std::fs;
 
 use async_nats::jetstream;
 use tokio::runtime::Runtime;
@@ -9,7 +9,7 @@ use super::stories::most_at_work;
 use super::{SESSION, check_each_row_once, echo, logged, map, write_table};
 use crate::support::fleet::Fleet;
 use crate::support::repository::Repository;
-use crate::support::tine::{executable, which};
+use crate::support::tine::git_that;
 use crate::support::wait::until;
 
 /// Two of them pass in a test, and no worker is silent for two.
@@ -33,22 +33,17 @@ fn no_more_slots_start_than_there_are_places_when_packing_takes_longer_than_a_le
     let place = &repository.place;
     write_table(place, 3);
     repository.commit("Begin");
-    // Git, which makes no bundle before it may, and none while anybody is about to ask.
-    let (programs, may) = (place.root().join("programs"), place.root().join("may"));
-    let program = format!(
-        "#!/bin/sh\ncase \" $* \" in *' bundle create '*) \
-         until [ -e '{}' ]; do sleep 0.05; done; sleep 1;; esac\nexec '{}' \"$@\"\n",
-        may.display(),
-        which("git").display()
-    );
-    executable(&programs.join("git"), &program);
-    let path = format!("{}:{}", programs.display(), env::var("PATH").expect("there is one"));
+    // Git, which makes no bundle before it may, and then not before the last claim that
+    // has just gone back is old for the coordinator, too.
+    let may = place.root().join("may");
+    let waits = format!("until [ -e '{}' ]; do sleep 0.05; done; sleep 1", may.display());
+    let path = git_that(place, "bundle create", &waits);
     fleet.work(1, Some(&model));
     let running = map(&fleet, place, &model, &["--session-id", SESSION]).env("PATH", &path).start();
     let runtime = Runtime::new().expect("a runtime");
     // By then its worker has asked for two, each for a lease.
     until("two tickets went back", || deliveries(&fleet, &runtime) >= 4);
-    std::fs::write(&may, "").expect("it is ours");
+    fs::write(&may, "").expect("it is ours");
     running.wait().exits(0);
     check_each_row_once(place, 3);
     assert_eq!((most_at_work(place), logged(place, "lost").len()), (1, 0));

@@ -77,8 +77,8 @@ fn what_finds_no_room_on_the_server_fails_and_is_not_asked_for_again() {
 /// The end of a patch with a file that was made.
 const MADE: &str = "+++ b/made.txt\n@@ -0,0 +1 @@\n+made\n";
 
-/// Runs a command in a workspace, and returns why that failed and the patch that stays
-/// with the worker.
+/// Has a slot run a command in a workspace and then be answered so, which fails for want
+/// of room, and returns the patch that stays with the worker.
 fn kept(
     mut fleet: Fleet,
     command: &str,

@@ -169,8 +169,20 @@ pub(crate) fn executable(path: &Path, text: &str) {
     assert!(status.expect("there is a shell").success(), "{}", path.display());
 }
 
+/// Makes a git that does something first when its arguments have this in them, and
+/// returns a `PATH` that leads to it.
+pub(crate) fn git_that(place: &Place, arguments: &str, action: &str) -> String {
+    let programs = place.root().join("programs");
+    let program = format!(
+        "#!/bin/sh\ncase \" $* \" in *' {arguments} '*) {action};; esac\nexec '{}' \"$@\"\n",
+        which("git").display()
+    );
+    executable(&programs.join("git"), &program);
+    format!("{}:{}", programs.display(), std::env::var("PATH").expect("the tests have a PATH"))
+}
+
 /// Returns where a program is.
-pub(crate) fn which(name: &str) -> PathBuf {
+fn which(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").expect("the tests have a PATH");
     let mut programs = std::env::split_paths(&path).map(|directory| directory.join(name));
     programs.find(|program| program.is_file()).expect("it is there")
