@@ -291,3 +291,14 @@ fn news_of_an_agent_in_the_background_are_told_at_once_when_main_rests() {
     let text = text(&sitting);
     assert!(text.contains("\nthe conversation goes on with news of agents\n"), "{text}");
 }
+
+#[test]
+fn a_terminal_that_takes_no_lines_is_a_window_that_is_closed() {
+    let (place, server) = (Place::new(), echo());
+    let tine = place.tine(["-m", "m", "--ax-screen-reader"]).server(&server);
+    let mut sitting = Sitting::apart(tine, SIZE);
+    waits(&mut sitting, 1);
+    sitting.leave_unread();
+    sitting.keys("/help\n");
+    assert_eq!(sitting.wait().0, Some(129), "{}", sitting.screen.text());
+}

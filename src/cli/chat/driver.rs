@@ -202,10 +202,12 @@ impl Driver {
                 Some(signal) = self.signals.recv() => session.signal(signal),
                 ended = &mut running => break ended,
                 step = self.steps.recv(), if session.asking.is_some() => match step {
+                    // A terminal is gone for every session.
+                    Some((_, Step::Gone)) => session.step(Step::Gone),
                     Some((number, step)) if number == self.number => session.step(step),
                     // It was meant for the session before.
                     Some((_, step)) => session.missed(step),
-                    // The terminal's thread is gone.
+                    // The terminal's thread has panicked.
                     None => session.end(After::Leave(Exit::Error)),
                 },
                 Some(done) = session.work.next() => session.done(done),

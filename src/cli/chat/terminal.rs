@@ -180,6 +180,8 @@ impl Terminal {
         while !self.is_over {
             if paint == Paint::Now || (paint == Paint::Soon && self.until_frame().is_zero()) {
                 if self.paint().is_err() {
+                    // The signal that says so may come later, or never.
+                    self.tell(Step::Gone);
                     break;
                 }
                 paint = Paint::Nothing;
@@ -281,8 +283,10 @@ impl Terminal {
             }
             ToTerminal::Back => {
                 self.is_away = false;
-                self.is_over |=
-                    self.take_screen(Ahead::Chat).and_then(|()| self.call_again()).is_err();
+                if self.take_screen(Ahead::Chat).and_then(|()| self.call_again()).is_err() {
+                    self.tell(Step::Gone);
+                    self.is_over = true;
+                }
                 Paint::Now
             }
             ToTerminal::Over => {

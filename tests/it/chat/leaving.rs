@@ -4,7 +4,8 @@
 use nix::sys::signal::Signal;
 
 use super::{
-    CTRL_C, CTRL_D, MIDDLE, at_every_size, batch, chat, footer, open_gate, rests, rows_with, says,
+    CTRL_C, CTRL_D, MIDDLE, at_every_size, batch, chat, chat_of, footer, open_gate, rests,
+    rows_with, says,
 };
 use crate::support::server::{Gate, Reaction};
 use crate::support::talk::{Talk, serve};
@@ -94,6 +95,18 @@ fn an_interrupt_from_outside_ends_the_turn_and_two_keys_leave() {
 #[test]
 fn a_window_that_is_closed_leaves() {
     check(129, Sitting::hang_up);
+}
+
+#[test]
+fn a_screen_that_takes_nothing_is_a_window_that_is_closed() {
+    // Its end may be seen in what is drawn before any signal says so.
+    let (place, server) = (Place::new(), says("Hello."));
+    let mut sitting = Sitting::apart(chat_of(&place, &server, &[]), MIDDLE);
+    sitting.wait_until(|screen| footer(screen).contains("/help"));
+    sitting.leave_unread();
+    sitting.keys("x");
+    assert_eq!(sitting.wait().0, Some(129), "{}", sitting.screen.text());
+    assert_eq!(sitting.settings(), sitting.before);
 }
 
 #[test]

@@ -7,14 +7,14 @@
 use std::fs::File;
 use std::io::{PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::{Winsize, openpty};
+use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::{Pid, tcgetpgrp};
@@ -33,6 +33,9 @@ pub(crate) enum StandardOutput {
     Terminal,
     /// To a pipe.
     Pipe,
+    /// To a terminal at which nothing is typed. It hangs up once it is left
+    /// unread.
+    OtherTerminal,
 }
 
 /// A process on a terminal. It is killed when this value goes.
@@ -57,6 +60,11 @@ impl Sitting {
         Self::on(owning(tine), size, Writer::Chat, StandardOutput::Terminal)
     }
 
+    /// Starts a chat that is seen on another terminal than it is typed at.
+    pub(crate) fn apart(tine: Tine, size: Size) -> Self {
+        Self::on(owning(tine), size, Writer::Chat, StandardOutput::OtherTerminal)
+    }
+
     /// Starts a run with its standard error on a terminal.
     pub(crate) fn watch(tine: Tine, stdout: StandardOutput) -> Self {
         Self::on(tine, USUAL, Writer::Progress, stdout)
@@ -71,20 +79,31 @@ impl Sitting {
     fn on(tine: Tine, size: Size, writer: Writer, stdout: StandardOutput) -> Self {
         let Size { columns, rows } = size;
         let window = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = openpty(&window, None).expect("the system has a pseudo-terminal to spare");
-        // A process that held it would never see its own terminal end.
-        for side in [&pty.master, &pty.slave] {
-            fcntl(side, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor has flags");
-        }
+        let pty = open(&window);
         let before = tcgetattr(&pty.slave).expect("it is a terminal");
         let mut command = tine.into_command();
-        connect(&mut command, pty.slave, stdout);
+        command.stdin(copy(&pty.slave)).stderr(copy(&pty.slave));
+        let keys = File::from(copy(&pty.master));
+        let master = match stdout {
+            StandardOutput::Terminal => {
+                command.stdout(pty.slave);
+                pty.master
+            }
+            StandardOutput::Pipe => {
+                command.stdout(Stdio::piped());
+                pty.master
+            }
+            StandardOutput::OtherTerminal => {
+                let OpenptyResult { master, slave } = open(&window);
+                command.stdout(slave);
+                master
+            }
+        };
         let child = command.spawn().expect("cargo has built the binary");
         // The terminal ends only when nobody holds its other side.
         drop(command);
-        let keys = File::from(pty.master.try_clone().expect("a descriptor can be copied"));
         let (rest, raw, screen) = (Vec::new(), Vec::new(), Screen::new(size, writer));
-        let (reader, written) = read(pty.master);
+        let (reader, written) = read(master);
         let (keys, reader) = (Some(keys), Some(reader));
         Self { child, keys, written, reader, before, rest, raw, screen }
     }
@@ -243,13 +262,17 @@ fn owning(tine: Tine) -> Tine {
     tine.by("setsid", ["--ctty", "--wait"])
 }
 
-fn connect(command: &mut Command, slave: OwnedFd, stdout: StandardOutput) {
-    let copy = || slave.try_clone().expect("a descriptor can be copied");
-    command.stdin(copy()).stderr(copy());
-    match stdout {
-        StandardOutput::Terminal => command.stdout(slave),
-        StandardOutput::Pipe => command.stdout(Stdio::piped()),
-    };
+fn open(window: &Winsize) -> OpenptyResult {
+    let pty = openpty(window, None).expect("the system has a pseudo-terminal to spare");
+    // A process that held it would never see its own terminal end.
+    for side in [&pty.master, &pty.slave] {
+        fcntl(side, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor has flags");
+    }
+    pty
+}
+
+fn copy(side: &OwnedFd) -> OwnedFd {
+    side.try_clone().expect("a descriptor can be copied")
 }
 
 /// The thread that reads a terminal.

@@ -123,6 +123,8 @@ impl Cooked {
                 }
             }
             if self.settle().is_err() {
+                // The signal that says so may come later, or never.
+                self.tell(Step::Gone);
                 return;
             }
         }
