@@ -300,5 +300,5 @@ fn a_terminal_that_takes_no_lines_is_a_window_that_is_closed() {
     waits(&mut sitting, 1);
     sitting.leave_unread();
     sitting.keys("/help\n");
-    assert_eq!(sitting.wait().0, Some(129), "{}", sitting.screen.text());
+    assert_eq!(sitting.wait_unread(), Some(129), "{}", sitting.screen.text());
 }

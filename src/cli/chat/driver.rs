@@ -200,16 +200,17 @@ impl Driver {
             tokio::select! {
                 biased;
                 Some(signal) = self.signals.recv() => session.signal(signal),
-                ended = &mut running => break ended,
+                // Before the run's end: one whose terminal is gone may end by itself.
                 step = self.steps.recv(), if session.asking.is_some() => match step {
                     // A terminal is gone for every session.
                     Some((_, Step::Gone)) => session.step(Step::Gone),
                     Some((number, step)) if number == self.number => session.step(step),
                     // It was meant for the session before.
                     Some((_, step)) => session.missed(step),
-                    // The terminal's thread has panicked.
+                    // The terminal's thread ended and could not say why.
                     None => session.end(After::Leave(Exit::Error)),
                 },
+                ended = &mut running => break ended,
                 Some(done) = session.work.next() => session.done(done),
             }
         };

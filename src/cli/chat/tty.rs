@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::termios::{
@@ -363,11 +364,23 @@ pub fn lend(
     *LENT_UNTIL.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     IS_LENT.store(false, Ordering::SeqCst);
     mask.thread_set_mask()?;
+    has_waits(&terminal);
+    has_waits(io::stdout());
     if let Ok(before) = before {
         // What was killed may have left it in any state. It may be gone.
         let _ = tcsetattr(&terminal, SetArg::TCSADRAIN, &before);
     }
     ended
+}
+
+/// Has whoever reads or writes a terminal wait for it, as it was before another
+/// program had it: one that changed that and was killed has changed it for all.
+fn has_waits(terminal: impl AsFd) {
+    // One that is gone fails whoever uses it next.
+    let flags = fcntl(&terminal, FcntlArg::F_GETFL).map(OFlag::from_bits_retain);
+    if let Ok(flags) = flags.map(|flags| flags - OFlag::O_NONBLOCK) {
+        let _ = fcntl(&terminal, FcntlArg::F_SETFL(flags));
+    }
 }
 
 /// Ends a program as a terminal does that goes away. It must not go on reading
@@ -577,6 +590,14 @@ mod tests {
         assert!(!deaf.wait().unwrap().success());
         let failing = shell(&environment, "exit 3").status().unwrap();
         assert_eq!(failing.code(), Some(3));
+        let flags = |argument| fcntl(&file, argument).map(OFlag::from_bits_retain).unwrap();
+        let ended = lend(&file, &mut shell(&environment, "sleep 60"), || {
+            flags(FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
+            assert!(flags(FcntlArg::F_GETFL).contains(OFlag::O_NONBLOCK));
+            ControlFlow::Break(())
+        });
+        assert_eq!(ended.unwrap(), None);
+        assert!(!flags(FcntlArg::F_GETFL).contains(OFlag::O_NONBLOCK), "it is waited for");
     }
 
     #[test]

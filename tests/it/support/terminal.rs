@@ -6,16 +6,17 @@
 
 use std::fs::File;
 use std::io::{PipeWriter, Read as _, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{OFlag, open};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::{OpenptyResult, Winsize, openpty};
+use nix::pty::{OpenptyResult, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::{Pid, tcgetpgrp};
 
@@ -77,34 +78,31 @@ impl Sitting {
     }
 
     fn on(tine: Tine, size: Size, writer: Writer, stdout: StandardOutput) -> Self {
-        let Size { columns, rows } = size;
-        let window = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = open(&window);
-        let before = tcgetattr(&pty.slave).expect("it is a terminal");
+        let OpenptyResult { master, slave } = pty(size);
+        let before = tcgetattr(&slave).expect("it is a terminal");
         let mut command = tine.into_command();
-        command.stdin(copy(&pty.slave)).stderr(copy(&pty.slave));
-        let keys = File::from(copy(&pty.master));
-        let master = match stdout {
+        command.stdin(copy(&slave)).stderr(copy(&slave));
+        let seen = match stdout {
             StandardOutput::Terminal => {
-                command.stdout(pty.slave);
-                pty.master
+                command.stdout(slave);
+                copy(&master)
             }
             StandardOutput::Pipe => {
                 command.stdout(Stdio::piped());
-                pty.master
+                copy(&master)
             }
             StandardOutput::OtherTerminal => {
-                let OpenptyResult { master, slave } = open(&window);
-                command.stdout(slave);
-                master
+                let other = pty(size);
+                command.stdout(other.slave);
+                other.master
             }
         };
         let child = command.spawn().expect("cargo has built the binary");
         // The terminal ends only when nobody holds its other side.
         drop(command);
         let (rest, raw, screen) = (Vec::new(), Vec::new(), Screen::new(size, writer));
-        let (reader, written) = read(master);
-        let (keys, reader) = (Some(keys), Some(reader));
+        let (reader, written) = read(seen);
+        let (keys, reader) = (Some(File::from(master)), Some(reader));
         Self { child, keys, written, reader, before, rest, raw, screen }
     }
 
@@ -138,11 +136,8 @@ impl Sitting {
             let taken = self.screen.take(&self.rest);
             self.rest.drain(..taken);
         }
-        let Size { columns, rows } = size;
-        let window =
-            rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         self.screen.resize(size, reflow);
-        rustix::termios::tcsetwinsize(self.terminal(), window).expect("it is a terminal");
+        set_size(self.terminal(), size);
     }
 
     /// Tells whether there is a terminal still.
@@ -169,7 +164,7 @@ impl Sitting {
     }
 
     /// Reads no more of what is written: once the terminal is full, whoever
-    /// writes to it waits.
+    /// writes to it waits. The other terminal, of which that is all, hangs up.
     pub(crate) fn leave_unread(&mut self) {
         if let Some(Reader { stop, thread }) = self.reader.take() {
             drop(stop);
@@ -179,18 +174,18 @@ impl Sitting {
 
     /// Waits for the end of a process whose terminal nobody reads; returns its
     /// code.
-    pub(crate) fn wait_unread(mut self) -> Option<i32> {
+    pub(crate) fn wait_unread(&mut self) -> Option<i32> {
         self.leave_unread();
-        let (ended, end) = mpsc::channel();
         let id = Pid::from_raw(i32::try_from(self.id()).expect("an id is small"));
-        std::thread::spawn(move || drop(ended.send(self.child.wait().map(|end| end.code()))));
-        match end.recv_timeout(HANG_LIMIT) {
-            Ok(code) => code.expect("a child can be waited for"),
-            Err(_) => {
-                kill(id, Signal::SIGKILL).expect("it still runs");
-                panic!("it hangs")
-            }
-        }
+        let (ended, end) = mpsc::channel::<()>();
+        let watching = std::thread::spawn(move || {
+            let hangs = end.recv_timeout(HANG_LIMIT) == Err(RecvTimeoutError::Timeout);
+            assert!(!hangs || kill(id, Signal::SIGKILL).is_err(), "it hangs");
+        });
+        let code = self.child.wait().expect("a child can be waited for").code();
+        drop(ended);
+        watching.join().expect("it ends");
+        code
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -262,13 +257,23 @@ fn owning(tine: Tine) -> Tine {
     tine.by("setsid", ["--ctty", "--wait"])
 }
 
-fn open(window: &Winsize) -> OpenptyResult {
-    let pty = openpty(window, None).expect("the system has a pseudo-terminal to spare");
-    // A process that held it would never see its own terminal end.
-    for side in [&pty.master, &pty.slave] {
-        fcntl(side, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor has flags");
-    }
-    pty
+/// Opens a terminal that no process inherits: one that held it would never see
+/// its own terminal end.
+fn pty(size: Size) -> OpenptyResult {
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let master = posix_openpt(flags).expect("the system has a pseudo-terminal to spare");
+    grantpt(&master).and_then(|()| unlockpt(&master)).expect("a new one can be used");
+    let path = ptsname_r(&master).expect("it has a name");
+    let slave = open(path.as_str(), flags, Mode::empty()).expect("nobody else has it");
+    set_size(&slave, size);
+    OpenptyResult { master: master.into(), slave }
+}
+
+fn set_size(terminal: impl AsFd, size: Size) {
+    let Size { columns, rows } = size;
+    let window =
+        rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(terminal, window).expect("it is a terminal");
 }
 
 fn copy(side: &OwnedFd) -> OwnedFd {
