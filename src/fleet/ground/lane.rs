@@ -260,10 +260,11 @@ impl Ground {
                 error
             })?
         };
+        let writing = self.yard.disk.writing();
         match linked.fill(&snapshot.below) {
             Ok(()) => Ok(Plot::Linked(linked)),
             Err(error) => {
-                let error = self.failed(error);
+                let error = writing.explained(error.into());
                 repository.remove(linked);
                 Err(error)
             }
