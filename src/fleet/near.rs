@@ -42,7 +42,10 @@ pub(super) enum FromFar {
     /// Another worker asks for it.
     Claim(Claimant),
     /// Something that its units say came and cannot be read.
-    Unreadable,
+    Unreadable {
+        /// The attempt; `None` if the message does not tell.
+        attempt: Option<u32>,
+    },
     /// What it came to will never be known, and no other attempt would come to more: why.
     NoEnd {
         /// The attempt; `None` if it may be any, since there is one result.
@@ -259,7 +262,12 @@ impl<'a> Near<'a> {
             FromFar::Beat { attempt, heard } if attempt == self.attempt.number => self.beat(heard),
             FromFar::Beat { .. } => {}
             FromFar::Claim(claimant) => return self.claimed(claimant),
-            FromFar::Unreadable => return Some(Ended::Lost(None)),
+            FromFar::Unreadable { attempt }
+                if attempt.is_none_or(|attempt| attempt == self.attempt.number) =>
+            {
+                return Some(Ended::Lost(None));
+            }
+            FromFar::Unreadable { .. } => {}
             // Its outcome came first, and waits for what was said before.
             FromFar::NoEnd { .. } if self.end.is_some() => {}
             FromFar::NoEnd { attempt, why }
@@ -309,7 +317,7 @@ impl<'a> Near<'a> {
             return;
         }
         (self.heard_at, self.is_heard) = (Instant::now(), true);
-        self.missing_since = None;
+        let before = self.frame;
         if self.early.len() < EARLY_CAP {
             self.early.insert(frame.seq, frame);
         }
@@ -318,6 +326,10 @@ impl<'a> Near<'a> {
             for (unit, word) in next.words {
                 self.word(unit, word).await;
             }
+        }
+        // One that is early brings none of those before it.
+        if self.frame > before {
+            self.missing_since = None;
         }
     }
 

@@ -30,8 +30,9 @@ const ARRIVING_CAP: usize = 256;
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// How many tickets are given out anew in a second, on the average: those that are
-/// there are refused, and it is seldom that one is not.
-const AGAIN_EACH_SECOND: u32 = 50;
+/// there are refused, and it is seldom that one is not. At the default lease ten thousand
+/// are offered once in two of them.
+const AGAIN_EACH_SECOND: u32 = 500;
 
 /// The post of a run.
 pub(super) struct Post {
@@ -331,7 +332,7 @@ impl Post {
                 }
                 Err(why) => {
                     tracing::warn!("what agent {} says cannot be read: {why}", said.unit);
-                    FromFar::Unreadable
+                    FromFar::Unreadable { attempt: said.attempt }
                 }
             };
             // A slot that is over needs nothing more.

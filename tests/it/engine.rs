@@ -504,7 +504,7 @@ async fn a_slot_is_heard_beside_others_that_never_stop_talking() {
 }
 
 fn frame(text: String, is_result: bool) -> Frame {
-    Frame { unit: 1, is_result, payload: bytes(text) }
+    Frame { unit: 1, is_result, attempt: (!is_result).then_some(1), payload: bytes(text) }
 }
 
 #[tokio::test]

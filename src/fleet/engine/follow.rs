@@ -18,7 +18,7 @@ use serde_json::json;
 use super::error::{Denied, EngineError};
 use super::names::SHARDS;
 use super::signs::Reconnected;
-use super::{Engine, layout};
+use super::{Engine, layout, publish};
 
 /// Most messages that the server sends ahead of the reader.
 const AHEAD: usize = 256;
@@ -52,6 +52,8 @@ pub struct Frame {
     pub unit: u32,
     /// Whether this is its result.
     pub is_result: bool,
+    /// The attempt that said this, as far as the message tells: a result's does not.
+    pub attempt: Option<u32>,
     /// What was said.
     pub payload: Bytes,
 }
@@ -111,7 +113,8 @@ impl Heard {
         loop {
             let message = self.messages.next().await.expect("no shard ever ends")?;
             if let Some((unit, is_result)) = self.engine.names.parse_event(&message.subject) {
-                return Ok(Frame { unit, is_result, payload: message.payload });
+                let attempt = message.headers.as_ref().and_then(publish::attempt);
+                return Ok(Frame { unit, is_result, attempt, payload: message.payload });
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream;
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
+use async_nats::{HeaderMap, jetstream};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -31,6 +32,18 @@ pub struct Said<'a> {
     /// The frame's number in the attempt. A number that was stored before is not
     /// stored again, whatever is in it.
     pub seq: u64,
+}
+
+impl Said<'_> {
+    fn id(&self) -> String {
+        let Self { run, unit, attempt, seq } = self;
+        format!("{run}/{unit}/{attempt}/{seq}")
+    }
+}
+
+/// Returns the attempt of a frame, from its id; that of a result has none.
+pub(super) fn attempt(headers: &HeaderMap) -> Option<u32> {
+    headers.get(NATS_MESSAGE_ID)?.as_str().split('/').nth(2)?.parse().ok()
 }
 
 /// Whether a result is the slot's result.
@@ -68,10 +81,8 @@ impl Engine {
     ///
     /// What will not pass: too large, not permitted, no room, no stream.
     pub async fn say(&self, said: Said<'_>, payload: Bytes) -> Result<(), EngineError> {
-        let Said { run, unit, attempt, seq } = said;
-        let id = format!("{run}/{unit}/{attempt}/{seq}");
-        let subject = self.names.event(run, unit);
-        let message = PublishMessage::build().message_id(id).payload(payload);
+        let subject = self.names.event(said.run, said.unit);
+        let message = PublishMessage::build().message_id(said.id()).payload(payload);
         self.publish(subject, message).await.map(drop).map_err(Unpublished::into_error)
     }
 

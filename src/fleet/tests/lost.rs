@@ -26,13 +26,40 @@ async fn what_never_comes_is_not_waited_for() {
     let gap = tied();
     gap.arriving.send(frame(2, SLOT, "two")).await.unwrap();
     assert!(matches!(gap.near.await.unwrap(), Ended::Lost(None)));
-    let unreadable = tied();
-    unreadable.arriving.send(FromFar::Unreadable).await.unwrap();
-    assert!(matches!(unreadable.near.await.unwrap(), Ended::Lost(None)));
     // The one outcome there will be stands.
     let cut = tied();
     cut.arriving.send(FromFar::End(end(1, 3))).await.unwrap();
     assert!(matches!(cut.near.await.unwrap(), Ended::Over(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_comes_is_waited_for_a_lease_however_much_comes_after_it() {
+    let gap = tied();
+    let begun = Instant::now();
+    for seq in 3..6 {
+        gap.arriving.send(frame(seq, SLOT, "later")).await.unwrap();
+        tokio::task::yield_now().await;
+        tokio::time::advance(LEASE / 4).await;
+    }
+    assert!(matches!(gap.near.await.unwrap(), Ended::Lost(None)));
+    assert_eq!(begun.elapsed(), LEASE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_cannot_be_understood_is_lost_and_no_other_one() {
+    for attempt in [Some(1), None] {
+        let unreadable = tied();
+        let begun = Instant::now();
+        for attempt in [Some(2), attempt] {
+            unreadable.arriving.send(FromFar::Unreadable { attempt }).await.unwrap();
+        }
+        assert!(matches!(unreadable.near.await.unwrap(), Ended::Lost(None)));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+    let other = tied();
+    other.arriving.send(FromFar::Unreadable { attempt: Some(2) }).await.unwrap();
+    tokio::task::yield_now().await;
+    assert!(!other.near.is_finished());
 }
 
 #[tokio::test(start_paused = true)]
