@@ -84,7 +84,7 @@ impl Engine {
         };
         match timeout(LAYOUT_LIMIT, engine.lay_out(settings.replicas)).await {
             Ok(laid_out) => laid_out.map(|()| engine),
-            Err(_) => Err(EngineError::NoJetStream { cause: "no answer in time".to_owned() }),
+            Err(_) => Err(EngineError::NotReady { cause: engine.why_unready().await }),
         }
     }
 }

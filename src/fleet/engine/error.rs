@@ -105,6 +105,15 @@ pub enum EngineError {
         /// What was said of it.
         cause: String,
     },
+    /// It does not come to store anything.
+    #[error(
+        "JetStream is not ready: {cause}\n\
+         hint: start the other servers of the cluster, or see the server's log"
+    )]
+    NotReady {
+        /// What was said of it.
+        cause: String,
+    },
     /// The servers are too few for as many copies as there are to be.
     #[error(
         "there are too few NATS servers for {copies} copies of what is stored: {cause}\n\
@@ -294,9 +303,16 @@ const DISABLED: [jetstream::ErrorCode; 2] = [
     jetstream::ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT,
 ];
 
+/// Codes of NATS for what is there, and all of whose servers are down. They are said as
+/// if something were broken.
+const OFFLINE: [jetstream::ErrorCode; 2] =
+    [jetstream::ErrorCode::STREAM_OFFLINE, jetstream::ErrorCode::CONSUMER_OFFLINE];
+
 /// Tells whether the same request may be answered otherwise in a moment.
 pub(super) fn is_passing(error: &jetstream::Error) -> bool {
-    error.code() == 503 && !is_full(error) && !DISABLED.contains(&error.error_code())
+    let code = error.error_code();
+    let is_unavailable = error.code() == 503 || OFFLINE.contains(&code);
+    is_unavailable && !is_full(error) && !DISABLED.contains(&code)
 }
 
 /// Tells whether a server has refused something because it has no room.
@@ -313,5 +329,27 @@ pub(super) fn said(error: &jetstream::Error, doing: &'static str) -> EngineError
         EngineError::StorageFull { cause }
     } else {
         EngineError::Failed { doing, cause }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_has_no_server_for_now_is_passing_and_what_is_wrong_is_not() {
+        let passes = |code: u64, err_code: u64| {
+            let error = json!({ "code": code, "err_code": err_code, "description": "" });
+            is_passing(&serde_json::from_value(error).unwrap())
+        };
+        for (code, err_code) in [(503, 10008), (500, 10118), (500, 10119)] {
+            assert!(passes(code, err_code), "{err_code}");
+        }
+        // Not found, no room, and no JetStream.
+        for (code, err_code) in [(404, 10059), (503, 10077), (503, 10076)] {
+            assert!(!passes(code, err_code), "{err_code}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info as StreamInfo, RetentionPolicy, StorageType,
 };
 use async_nats::jetstream::{Context, ErrorCode};
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -66,6 +67,16 @@ impl Engine {
             self.ensure(config, replicas, &mut refused).await?;
         }
         self.consumer(None).await.map(drop)
+    }
+
+    /// Returns what one of these waits for, as far as JetStream tells.
+    pub(super) async fn why_unready(&self) -> String {
+        let hears = self.streams().into_iter().map(async |config| {
+            let told = self.hears(&config.name).await;
+            told.map_err(|cause| format!("`{}`: {cause}", config.name))
+        });
+        let first = join_all(hears).await.into_iter().find_map(Result::err);
+        first.unwrap_or_else(|| "no answer in time".to_owned())
     }
 
     fn streams(&self) -> Vec<Config> {
@@ -214,9 +225,14 @@ impl Engine {
                         .contains(&error.error_code()) =>
                 {
                     let subject = format!("CONSUMER.INFO.{stream}.{name}");
-                    let found = self.call::<consumer::Info>(subject, &json!({})).await;
-                    let info =
-                        found.map_err(|denied| denied.into_error("looking at a consumer"))?;
+                    let info = match self.call::<consumer::Info>(subject, &json!({})).await {
+                        Ok(info) => info,
+                        Err(Denied::Passing(cause)) => {
+                            pause(&cause).await;
+                            continue;
+                        }
+                        Err(denied) => return Err(denied.into_error("looking at a consumer")),
+                    };
                     compare_consumers(&name, &ours, &info.config)?;
                     return Ok(bound(config, info, &self.jetstream));
                 }
@@ -258,7 +274,7 @@ type Setting<T> = (&'static str, fn(&T) -> String);
 
 /// Finds the first setting of a stream that is not as it would have been made.
 fn compare(ours: &Config, theirs: &Config) -> Result<(), EngineError> {
-    let settings: [Setting<Config>; 18] = [
+    let settings: [Setting<Config>; 19] = [
         ("subjects", |config| config.subjects.join(", ")),
         ("retention", |config| format!("{:?}", config.retention)),
         ("storage", |config| format!("{:?}", config.storage)),
@@ -275,6 +291,7 @@ fn compare(ours: &Config, theirs: &Config) -> Result<(), EngineError> {
         ("allow_direct", |config| config.allow_direct.to_string()),
         ("no_ack", |config| config.no_ack.to_string()),
         ("sealed", |config| config.sealed.to_string()),
+        ("deny_delete", |config| config.deny_delete.to_string()),
         ("deny_purge", |config| config.deny_purge.to_string()),
         ("max_consumers", |config| bound_of(config.max_consumers.into())),
     ];
@@ -303,13 +320,14 @@ fn compare_consumers(
     ours: &consumer::Config,
     theirs: &consumer::Config,
 ) -> Result<(), EngineError> {
-    let settings: [Setting<consumer::Config>; 6] = [
+    let settings: [Setting<consumer::Config>; 7] = [
         ("filter_subject", |config| config.filter_subject.clone()),
         ("ack_policy", |config| format!("{:?}", config.ack_policy)),
         ("ack_wait", |config| format!("{:?}", config.ack_wait)),
         ("max_deliver", |config| bound_of(config.max_deliver)),
         ("max_ack_pending", |config| bound_of(config.max_ack_pending)),
         ("max_waiting", |config| bound_of(config.max_waiting)),
+        ("inactive_threshold", |config| format!("{:?}", config.inactive_threshold)),
     ];
     for (setting, of) in settings {
         let (ours, theirs) = (of(ours), of(theirs));

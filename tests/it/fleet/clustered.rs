@@ -1,14 +1,18 @@
 //! A cluster of servers: what is stored is there as often as there are nodes, and one
 //! of them may go.
 
+use std::future::ready;
+use std::time::Duration;
+
 use async_nats::jetstream;
-use futures_util::TryStreamExt as _;
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
+use tine::fleet::engine::{Engine, Frame, Said, Settings};
 use tokio::runtime::Runtime;
 
 use super::{LONG, SESSION, check_each_row_once, echo, held, held_by, logged, map, row, table};
 use crate::support::fleet::Fleet;
-use crate::support::nats::NatsServer;
+use crate::support::nats::{self, NatsServer};
 use crate::support::server::Gate;
 use crate::support::wait::until;
 
@@ -85,6 +89,64 @@ fn a_cluster_of_which_too_few_run_is_told_of_on_both_sides_and_that_it_is_back()
     let finished = running.wait().exits(0);
     assert!(finished.stderr.contains("agents wait: JetStream at "), "{}", finished.stderr);
     check_each_row_once(&place, 2);
+}
+
+/// Hears whatever is asked of JetStream about a stream that has no server for now.
+async fn offline(server: &NatsServer, stream: &str) -> impl Stream<Item = ()> + use<> {
+    let client = async_nats::connect(server.url()).await.expect("the server is there");
+    let told = client.subscribe("$JS.EVENT.ADVISORY.API").await.expect("they may be heard");
+    client.flush().await.expect("the server is there");
+    let subject = format!("$JS.API.STREAM.INFO.{stream}");
+    told.filter_map(move |told| {
+        // Whoever is subscribed goes with the client.
+        let _ = &client;
+        let told: Value = serde_json::from_slice(&told.payload).expect("it is JSON");
+        let answer = told["response"].as_str().unwrap_or_default();
+        let is_it = told["subject"] == subject.as_str() && answer.contains("10118");
+        ready(is_it.then_some(()))
+    })
+}
+
+#[test]
+fn a_stream_whose_only_server_is_down_is_waited_for() {
+    let Some(servers) = NatsServer::start_cluster() else { return };
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(is_waited_for_without_its_server(servers));
+}
+
+async fn is_waited_for_without_its_server(mut servers: [NatsServer; 3]) {
+    let settings =
+        |url| Settings { replicas: Some(1), ..nats::settings(url, Duration::from_secs(1)) };
+    let any = Engine::connect(&settings(servers[0].url()), "test").await.expect("it is there");
+    let frames = jetstream::new(async_nats::connect(servers[0].url()).await.expect("it is there"))
+        .get_stream("tine-events-1")
+        .await
+        .expect("it was laid out");
+    let leader = frames.cached_info().cluster.as_ref().and_then(|cluster| cluster.leader.clone());
+    let home = ["n0", "n1", "n2"].iter().position(|&name| leader.as_deref() == Some(name));
+    let home = home.unwrap_or_else(|| panic!("{leader:?} leads"));
+    drop(any);
+    let other = &servers[(home + 1) % 3];
+    let engine = Engine::connect(&settings(other.url()), "test").await.expect("it is there");
+    let mut heard = engine.listen(SESSION).await.expect("it may be read");
+    let mut offline = std::pin::pin!(offline(other, "tine-events-1").await);
+    servers[home].stop();
+    let mut begins = std::pin::pin!(engine.listen(SESSION));
+    // Both have been told, one of them again and again.
+    for _ in 0..10 {
+        tokio::select! {
+            frame = heard.next() => panic!("{frame:?}"),
+            begun = &mut begins => panic!("{:?}", begun.map(drop)),
+            told = offline.next() => assert_eq!(told, Some(())),
+        }
+    }
+    servers[home].restart();
+    let mut begun = begins.await.expect("it is there again");
+    let said = Said { run: SESSION, unit: 1, attempt: 1, seq: 1 };
+    engine.say(said, "said".into()).await.expect("it is there again");
+    let frame = Frame { unit: 1, is_result: false, attempt: Some(1), payload: "said".into() };
+    assert_eq!(begun.next().await.expect("it is there again"), frame);
+    assert_eq!(heard.next().await.expect("it is there again"), frame);
 }
 
 #[test]

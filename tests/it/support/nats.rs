@@ -13,6 +13,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use async_nats::jetstream;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 use tine::fleet::engine::{Engine, Job, Settings};
@@ -170,6 +172,15 @@ impl NatsServer {
     pub(crate) fn kill9(&mut self) {
         if let Some(mut child) = self.running.take() {
             child.kill().expect("it is ours");
+            child.wait().expect("it is ours");
+        }
+    }
+
+    /// Ends the server, and gives it the time to tell the others that it goes.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            let id = Pid::from_raw(child.id().try_into().expect("it is one"));
+            kill(id, Signal::SIGTERM).expect("it is ours");
             child.wait().expect("it is ours");
         }
     }
