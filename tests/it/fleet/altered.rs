@@ -1,4 +1,4 @@
-//! Blobs that somebody else has written over: no slot begins with them.
+//! Blobs that somebody else has written over: no slot begins with them, or ends.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::late::takes_one;
 use super::refused::engine;
+use super::unheard::failed as only_failed;
 use super::{LONG, SESSION, check_each_row_once, echo, logged, map, mapping, write_table};
 use crate::support::fleet::Fleet;
 use crate::support::repository::Repository;
@@ -64,6 +65,13 @@ fn is_of_workspace(bytes: &[u8]) -> bool {
     !is_packet(bytes)
 }
 
+/// The end of a slot that has changed this.
+fn end(changes: Option<&str>) -> FarEnd {
+    let outcome = Outcome::Done { text: "done".into() };
+    let changes = changes.map(Into::into);
+    FarEnd { attempt: 1, after: 0, words: Vec::new(), outcome, changes, left: None }
+}
+
 /// Checks that a slot which is given such a blob fails and says so, and that the next run
 /// has what it needs.
 #[track_caller]
@@ -82,10 +90,7 @@ fn check_altered(is_meant: fn(&[u8]) -> bool) {
     let (run, unit) = takes_one(&runtime, &engine);
     let altered = runtime.block_on(alter(&fleet, is_meant));
     assert!(!altered.is_empty(), "there is none");
-    let outcome = Outcome::Done { text: "done".into() };
-    let words = Vec::new();
-    let end = FarEnd { attempt: 1, after: 0, words, outcome, changes: None, left: None };
-    let won = runtime.block_on(engine.result(&run, unit.0, end.encode().into()));
+    let won = runtime.block_on(engine.result(&run, unit.0, end(None).encode().into()));
     assert_eq!(won.expect("it is stored"), Won::First);
     fleet.work(1, Some(&model));
     running.wait().exits(1);
@@ -121,4 +126,40 @@ fn a_slot_does_not_begin_with_what_another_has_put_in_the_place_of_what_its_run_
 #[test]
 fn a_slot_does_not_begin_with_what_another_has_put_in_the_place_of_its_workspace() {
     check_altered(is_of_workspace);
+}
+
+/// Checks that a slot fails whose worker names such a blob in what it brings, and says so.
+#[track_caller]
+fn check_brought(brought: fn(&str) -> Vec<u8>, what: &str) {
+    let Some(fleet) = Fleet::start(LONG) else { return };
+    let (repository, model) = (Repository::new(), echo());
+    let place = &repository.place;
+    write_table(place, 1);
+    repository.commit("Begin");
+    let running = map(&fleet, place, &model, &["--session-id", SESSION]).start();
+    let runtime = Runtime::new().expect("a runtime");
+    let engine = runtime.block_on(engine(&fleet));
+    let (run, unit) = takes_one(&runtime, &engine);
+    let name = runtime.block_on(async {
+        let name = engine.put_blob(b"as it was").await.expect("there is room").to_string();
+        let other = store(&fleet).await.put(&*name, &mut &b"as it is"[..]).await;
+        other.expect("there is room");
+        name
+    });
+    let won = runtime.block_on(engine.result(&run, unit.0, brought(&name).into()));
+    assert_eq!(won.expect("it is stored"), Won::First);
+    let error = only_failed(place, running.wait());
+    let why = format!("{what}: blob {name} is not what its name says\nhint: {HINT}");
+    assert!(error.contains(&why), "{error}");
+    assert_eq!(model.finish().len(), 0);
+}
+
+#[test]
+fn a_slot_does_not_end_with_what_another_has_put_in_the_place_of_what_it_came_to() {
+    check_brought(|name| format!("blob {name}").into_bytes(), "what it came to cannot be read");
+}
+
+#[test]
+fn a_slot_does_not_end_with_what_another_has_put_in_the_place_of_what_it_changed() {
+    check_brought(|name| end(Some(name)).encode(), "what it changed did not come back");
 }

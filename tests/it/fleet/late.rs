@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_nats::jetstream;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tine::event::{Outcome, Replied, UnitId};
 use tine::fleet::engine::{Engine, Won};
@@ -119,6 +120,21 @@ fn a_ticket_that_is_gone_is_given_out_anew() {
         });
         purged >= 3
     });
+    let jobs = runtime.block_on(context.get_stream("tine-jobs")).expect("it is there");
+    let again = found("all tickets are there again", || {
+        runtime.block_on(async {
+            let state = jobs.get_info().await.expect("the server is there").state;
+            let each =
+                (state.first_sequence..=state.last_sequence).map(|it| jobs.get_raw_message(it));
+            (state.messages == 3).then_some(join_all(each).await)
+        })
+    });
+    for ticket in again {
+        let ticket = ticket.expect("it is there");
+        let job: Vec<&str> = ticket.subject.rsplit('.').take(2).collect();
+        let id = format!("{}/{}", job[1], job[0]);
+        assert_eq!(ticket.headers.get("Nats-Msg-Id").map(|it| it.as_str()), Some(&*id));
+    }
     fleet.work(3, Some(&model));
     running.wait().exits(0);
     check_each_row_once(&place, 3);

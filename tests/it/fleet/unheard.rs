@@ -38,7 +38,7 @@ fn wordy(gate: Gate) -> Server {
 }
 
 /// Returns why the only row failed. It was given to a worker once.
-fn failed(place: &Place, finished: Finished) -> String {
+pub(super) fn failed(place: &Place, finished: Finished) -> String {
     finished.exits(1);
     assert_eq!(logged(place, "lost").len(), 0);
     let line = place.read("out.jsonl").expect("it was written");
