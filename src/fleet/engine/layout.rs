@@ -11,7 +11,7 @@ use async_nats::jetstream::stream::{
 };
 use async_nats::jetstream::{Context, ErrorCode};
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Engine;
@@ -69,14 +69,20 @@ impl Engine {
         self.consumer(None).await.map(drop)
     }
 
-    /// Returns what one of these waits for, as far as JetStream tells.
+    /// Returns what these wait for, as far as JetStream tells.
     pub(super) async fn why_unready(&self) -> String {
         let hears = self.streams().into_iter().map(async |config| {
             let told = self.hears(&config.name).await;
             told.map_err(|cause| format!("`{}`: {cause}", config.name))
         });
-        let first = join_all(hears).await.into_iter().find_map(Result::err);
-        first.unwrap_or_else(|| "no answer in time".to_owned())
+        if let Some(cause) = join_all(hears).await.into_iter().find_map(Result::err) {
+            return cause;
+        }
+        // All are there, and nobody may make anything where nobody leads.
+        match self.call::<Value>("STREAM.NAMES".into(), &json!({})).await {
+            Err(Denied::Passing(cause)) => cause,
+            Ok(_) | Err(_) => "no answer in time".to_owned(),
+        }
     }
 
     fn streams(&self) -> Vec<Config> {
