@@ -68,7 +68,8 @@ impl Fleet {
         let offering = over.child_token();
         let (offered, until) = (TaskTracker::new(), offering.clone());
         offered.spawn(until.run_until_cancelled_owned(async move {
-            tokio::join!(served.refuses(refused), served.offers_again(|unit| again.offer(unit)))
+            let again = served.offers_again(&again.offers, |unit| again.offer(unit));
+            tokio::join!(served.refuses(refused), again)
         }));
         offered.close();
         let lookout = Lookout::new(Arc::clone(&post), label, lease);

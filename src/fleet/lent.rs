@@ -204,7 +204,7 @@ impl Lent {
                             FromFar::Frame(_)
                             | FromFar::Beat { .. }
                             | FromFar::NoEnd { .. }
-                            | FromFar::Unreadable { .. } => {}
+                            | FromFar::Unreadable { attempt: _ } => {}
                         },
                         _ = offered.tick() => place.offer(),
                         never = &mut looking => match never {},

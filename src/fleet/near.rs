@@ -267,7 +267,7 @@ impl<'a> Near<'a> {
             {
                 return Some(Ended::Lost(None));
             }
-            FromFar::Unreadable { .. } => {}
+            FromFar::Unreadable { attempt: _ } => {}
             // Its outcome came first, and waits for what was said before.
             FromFar::NoEnd { .. } if self.end.is_some() => {}
             FromFar::NoEnd { attempt, why }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{Asked, Engine, EngineError, Heard, Refused, Request};
+use super::engine::{Asked, Engine, EngineError, Heard, Offers, Refused, Request};
 use super::near::{Claimant, FromFar};
 use super::parcel;
 use super::wire::{Beat, Beaten, Claim, Claimed, FarEnd, Frame, ToSlot};
@@ -28,11 +28,6 @@ const ARRIVING_CAP: usize = 256;
 /// Longest wait of a claim for the ends of those that had its place. Until then a
 /// change lands; if that takes longer, its worker is free all the same.
 const SETTLING: Duration = Duration::from_secs(1);
-
-/// How many tickets are given out anew in a second, on the average: those that are
-/// there are refused, and it is seldom that one is not. At the default lease ten thousand
-/// are offered once in two of them.
-const AGAIN_EACH_SECOND: u32 = 500;
 
 /// The post of a run.
 pub(super) struct Post {
@@ -361,20 +356,27 @@ impl Post {
         }
     }
 
-    /// Has tickets given out anew whenever there was no connection, and from time to
-    /// time: a server may have lost some, and drops those that have waited for a day.
-    /// One that is there already is left as it is.
-    pub(super) async fn offers_again(&self, offer: impl Fn(UnitId)) {
+    /// Has tickets given out anew that are gone, whenever there was no connection, and
+    /// every two leases: a server may have lost some, and drops those that have waited
+    /// for a day.
+    pub(super) async fn offers_again(&self, offers: &Offers, offer: impl Fn(UnitId)) {
         let mut reconnections = self.engine.reconnections();
-        let least = self.engine.lease() * 2;
-        let mut rest = least;
         loop {
-            // Either way they are due.
-            let _ = timeout(rest, reconnections.next()).await;
+            // Either way they are looked for.
+            let _ = timeout(self.engine.lease() * 2, reconnections.next()).await;
             let waiting = self.waiting();
-            let many = u32::try_from(waiting.len()).unwrap_or(u32::MAX);
-            rest = least.max(Duration::from_secs((many / AGAIN_EACH_SECOND).into()));
-            waiting.into_iter().for_each(&offer);
+            // What is on its way is not there yet.
+            if waiting.is_empty() || !offers.are_settled() {
+                continue;
+            }
+            match self.engine.offered(&self.run).await {
+                Ok(there) => {
+                    let gone = waiting.into_iter().filter(|unit| !there.contains(&unit.0));
+                    gone.for_each(&offer);
+                }
+                // Whoever is offered next is told of it.
+                Err(error) => tracing::debug!("which tickets are there is not known: {error}"),
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream;
-use async_nats::jetstream::consumer::AckPolicy;
+use async_nats::jetstream::consumer::{self, AckPolicy};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -170,6 +170,36 @@ async fn a_stream_that_acknowledges_nothing_is_another_one() {
         found.no_ack = false;
         context.update_stream(&found).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_stream_of_which_no_message_may_be_deleted_is_another_one() {
+    let Some(server) = NatsServer::start() else { return };
+    engine(&server).await;
+    let context = raw(&server).await;
+    let mut found = context.get_stream("tine-jobs").await.unwrap().cached_info().config.clone();
+    found.deny_delete = true;
+    context.update_stream(&found).await.unwrap();
+    let error = Engine::connect(&settings(server.url()), "test").await.unwrap_err().to_string();
+    let expected = "stream `tine-jobs` is there with another `deny_delete`: true, not false";
+    assert_eq!(error.lines().next(), Some(expected));
+}
+
+#[tokio::test]
+async fn a_consumer_that_goes_sooner_is_another_one() {
+    let Some(server) = NatsServer::start() else { return };
+    engine(&server).await;
+    let stream = raw(&server).await.get_stream("tine-jobs").await.unwrap();
+    let names: Vec<String> = stream.consumer_names().try_collect().await.unwrap();
+    let found = stream.consumer_info(&names[0]).await.unwrap().config;
+    let sooner = consumer::Config { inactive_threshold: Duration::from_secs(60), ..found };
+    stream.update_consumer(sooner).await.unwrap();
+    let error = Engine::connect(&settings(server.url()), "test").await.unwrap_err().to_string();
+    let expected = format!(
+        "consumer `{}` is there with another `inactive_threshold`: 60s, not 604800s",
+        names[0]
+    );
+    assert_eq!(error.lines().next(), Some(&*expected));
 }
 
 #[tokio::test]
@@ -404,6 +434,23 @@ async fn a_run_that_is_withdrawn_leaves_nothing_to_pull() {
     assert_eq!(ticket.job, other);
     ticket.done().await.unwrap();
     assert!(ticket_now(&mut tickets, &engine).await.is_none());
+}
+
+#[tokio::test]
+async fn a_slot_is_offered_until_its_ticket_is_done() {
+    let Some(server) = NatsServer::start() else { return };
+    let engine = patient(&server).await;
+    let other = Job { run: "other".into(), unit: 9, label: Some("gpu".into()) };
+    offer(&engine, (1..=3).map(job).chain([other])).await;
+    assert_eq!(engine.offered(RUN).await.unwrap(), [1, 2, 3].into());
+    let mut tickets = engine.pull(&[]).await.unwrap();
+    let ticket = tickets.next().await.unwrap();
+    assert_eq!(engine.offered(RUN).await.unwrap(), [1, 2, 3].into());
+    let drawn = ticket.job.unit;
+    ticket.done().await.unwrap();
+    assert!(!engine.offered(RUN).await.unwrap().contains(&drawn));
+    assert_eq!(engine.offered("other").await.unwrap(), [9].into());
+    assert_eq!(engine.offered("none").await.unwrap(), [].into());
 }
 
 #[tokio::test]

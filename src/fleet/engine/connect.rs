@@ -38,7 +38,8 @@ impl Engine {
     /// # Errors
     ///
     /// No server within five seconds, one that refuses, is too old or has no
-    /// JetStream, and streams of these names that are laid out otherwise.
+    /// JetStream, one that is not ready within half a minute, and streams of these names
+    /// that are laid out otherwise.
     pub async fn connect(settings: &Settings, name: &str) -> Result<Self, EngineError> {
         let names = Names::new(&settings.prefix).ok_or_else(|| EngineError::Setting {
             setting: "prefix",

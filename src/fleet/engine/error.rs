@@ -315,6 +315,12 @@ pub(super) fn is_passing(error: &jetstream::Error) -> bool {
     is_unavailable && !is_full(error) && !DISABLED.contains(&code)
 }
 
+/// Tells whether whoever leads a cluster has no server for a consumer, since it takes those
+/// of the stream for down. It says then that it lacks resources; a consumer needs none.
+pub(super) fn has_no_server(error: &jetstream::Error) -> bool {
+    error.error_code() == jetstream::ErrorCode::INSUFFICIENT_RESOURCES
+}
+
 /// Tells whether a server has refused something because it has no room.
 pub(super) fn is_full(error: &jetstream::Error) -> bool {
     FULL.contains(&error.error_code())

@@ -10,12 +10,11 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info as StreamInfo, RetentionPolicy, StorageType,
 };
 use async_nats::jetstream::{Context, ErrorCode};
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Engine;
-use super::error::{Denied, EngineError, Kind};
+use super::error::{Denied, EngineError, Kind, has_no_server};
 use super::names::SHARDS;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -69,19 +68,17 @@ impl Engine {
         self.consumer(None).await.map(drop)
     }
 
-    /// Returns what these wait for, as far as JetStream tells.
+    /// Returns why these cannot be made, as far as JetStream tells.
     pub(super) async fn why_unready(&self) -> String {
-        let hears = self.streams().into_iter().map(async |config| {
-            let told = self.hears(&config.name).await;
-            told.map_err(|cause| format!("`{}`: {cause}", config.name))
-        });
-        if let Some(cause) = join_all(hears).await.into_iter().find_map(Result::err) {
+        if let Err(cause) = self.hears_of_all().await {
             return cause;
         }
-        // All are there, and nobody may make anything where nobody leads.
+        // All that are there have a server; but nobody makes any where nobody leads.
         match self.call::<Value>("STREAM.NAMES".into(), &json!({})).await {
             Err(Denied::Passing(cause)) => cause,
-            Ok(_) | Err(_) => "no answer in time".to_owned(),
+            Ok(_) | Err(Denied::Nobody | Denied::Said(_) | Denied::Final(_)) => {
+                "no answer in time".to_owned()
+            }
         }
     }
 
@@ -226,6 +223,9 @@ impl Engine {
             match self.call::<consumer::Info>(subject.clone(), &body).await {
                 Ok(info) => return Ok(bound(config, info, &self.jetstream)),
                 Err(Denied::Passing(cause)) => pause(&cause).await,
+                Err(Denied::Said(error)) if has_no_server(&error) => {
+                    pause(&error.to_string()).await;
+                }
                 Err(Denied::Said(error))
                     if [ErrorCode::CONSUMER_ALREADY_EXISTS, ErrorCode::CONSUMER_NAME_EXIST]
                         .contains(&error.error_code()) =>

@@ -1,9 +1,11 @@
 //! A server that is not there for long: no connection to it, or one over which
-//! JetStream does not answer, since too few servers of a cluster run.
+//! JetStream does not answer, since too few servers of a cluster run, or none of those
+//! that have one of the streams.
 
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{ClusterInfo, Info as StreamInfo};
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -59,7 +61,7 @@ impl Engine {
     pub async fn is_back(&self, lost: &Lost) {
         match lost.what {
             What::Connection(connection) => self.signs.connected_after(connection).await,
-            What::JetStream => while self.hears_of_jobs().await.is_err() {},
+            What::JetStream => while self.hears_of_all().await.is_err() {},
         }
     }
 
@@ -71,7 +73,7 @@ impl Engine {
             sleep(longest / LOOKS).await;
             let asked = Instant::now();
             // Where there is no connection that is what is said.
-            let (heard, connected) = (self.hears_of_jobs().await, self.connected_since());
+            let (heard, connected) = (self.hears_of_all().await, self.connected_since());
             let (Err(why), Some(connected)) = (heard, connected) else {
                 silent_since = None;
                 continue;
@@ -84,8 +86,14 @@ impl Engine {
         }
     }
 
-    async fn hears_of_jobs(&self) -> Result<(), String> {
-        self.hears(&self.names.jobs_stream()).await
+    /// Asks JetStream for all streams of the pool: who needs one waits for it, whatever is
+    /// with the others. The error is a clause, some moments later.
+    pub(super) async fn hears_of_all(&self) -> Result<(), String> {
+        let hears = self.names.all_streams().into_iter().map(async |stream| {
+            let told = self.hears(&stream).await;
+            told.map_err(|cause| format!("{cause} (`{stream}`)"))
+        });
+        join_all(hears).await.into_iter().collect()
     }
 
     /// Asks JetStream for a stream. The error is a clause, some moments later.

@@ -37,6 +37,13 @@ impl Names {
         format!("{}-events-{shard}", self.prefix)
     }
 
+    /// Returns all streams of the pool.
+    pub(super) fn all_streams(&self) -> Vec<String> {
+        let others =
+            [self.jobs_stream(), self.control_stream(), self.workers_stream(), self.blobs_stream()];
+        others.into_iter().chain((0..SHARDS).map(|shard| self.events_stream(shard))).collect()
+    }
+
     pub(super) fn control_stream(&self) -> String {
         format!("KV_{}-control", self.prefix)
     }

@@ -1,12 +1,15 @@
 //! Tickets that a coordinator offers, many at a time and in order.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -25,6 +28,8 @@ pub(super) const TICKET: &[u8] = b"1";
 pub struct Offers {
     // Unbounded: whoever pushes holds the slots themselves, which are larger.
     jobs: mpsc::UnboundedSender<Job>,
+    /// How many were pushed and are not stored yet.
+    unsettled: Arc<AtomicUsize>,
 }
 
 /// The jobs that no server takes.
@@ -39,8 +44,15 @@ impl Offers {
     /// It is sent until it is acknowledged; after a crash of the server those of
     /// one window may be stored in another order.
     pub fn push(&self, job: Job) {
+        self.unsettled.fetch_add(1, Ordering::Relaxed);
         // The task ends only after this end is gone, or with the runtime.
         let _ = self.jobs.send(job);
+    }
+
+    /// Tells whether all that was pushed is stored, or refused.
+    #[must_use]
+    pub fn are_settled(&self) -> bool {
+        self.unsettled.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -59,9 +71,45 @@ impl Engine {
     pub fn offer_queue(&self) -> (Offers, Refused) {
         let (jobs, pushed) = mpsc::unbounded_channel();
         let (refuse, refused) = mpsc::unbounded_channel();
-        let queue = Queue { engine: self.clone(), sent: VecDeque::new(), refuse };
+        let unsettled = Arc::<AtomicUsize>::default();
+        let offers = Offers { jobs, unsettled: Arc::clone(&unsettled) };
+        let queue = Queue { engine: self.clone(), sent: VecDeque::new(), refuse, unsettled };
         tokio::spawn(queue.run(pushed));
-        (Offers { jobs }, Refused { refused })
+        (offers, Refused { refused })
+    }
+
+    /// Returns the slots of a run that have a ticket, whether a worker has drawn it or not.
+    ///
+    /// # Errors
+    ///
+    /// What will not pass; a server that is away is waited for.
+    pub async fn offered(&self, run: &str) -> Result<HashSet<u32>, EngineError> {
+        let (stream, filter) = (self.names.jobs_stream(), self.names.jobs_of(run));
+        let subject = format!("STREAM.INFO.{stream}");
+        let (mut units, mut offset) = (HashSet::new(), 0);
+        loop {
+            // The server tells of so many subjects at once.
+            let body = json!({ "subjects_filter": filter, "offset": offset });
+            let page = match self.call::<Page>(subject.clone(), &body).await {
+                Ok(page) => page,
+                Err(Denied::Passing(cause)) => {
+                    layout::pause(&cause).await;
+                    continue;
+                }
+                Err(Denied::Nobody) => {
+                    layout::pause("nobody listens").await;
+                    continue;
+                }
+                Err(denied) => return Err(denied.into_error("looking for tickets")),
+            };
+            let subjects = page.state.subjects.unwrap_or_default();
+            offset += subjects.len();
+            let jobs = subjects.keys().filter_map(|subject| self.names.parse_job(subject));
+            units.extend(jobs.map(|job| job.unit));
+            if subjects.is_empty() || offset >= page.total {
+                return Ok(units);
+            }
+        }
     }
 
     /// Takes back all jobs of a run that nobody has taken yet. Those that are still in
@@ -89,6 +137,21 @@ impl Engine {
     }
 }
 
+/// Some of the subjects of a stream.
+#[derive(Deserialize)]
+struct Page {
+    state: Subjects,
+    /// How many there are altogether.
+    #[serde(default)]
+    total: usize,
+}
+
+#[derive(Deserialize)]
+struct Subjects {
+    /// With how many messages each has.
+    subjects: Option<HashMap<String, u64>>,
+}
+
 fn ticket(job: &Job) -> PublishMessage {
     let id = format!("{}/{}", job.run, job.unit);
     PublishMessage::build().message_id(id).payload(Bytes::from_static(TICKET))
@@ -98,6 +161,7 @@ struct Queue {
     engine: Engine,
     sent: VecDeque<Sent>,
     refuse: mpsc::UnboundedSender<(Job, EngineError)>,
+    unsettled: Arc<AtomicUsize>,
 }
 
 struct Sent {
@@ -142,7 +206,7 @@ impl Queue {
     async fn settle(&mut self, outcome: Result<PublishAck, Unpublished>) {
         let error = match outcome {
             Ok(_) | Err(Unpublished::Crowded) => {
-                self.sent.pop_front();
+                self.settled();
                 return;
             }
             Err(Unpublished::Passing(cause)) => {
@@ -155,10 +219,17 @@ impl Queue {
             }
             Err(error @ (Unpublished::NotFirst | Unpublished::Final(_))) => error.into_error(),
         };
-        if let Some(sent) = self.sent.pop_front() {
+        if let Some(job) = self.settled() {
             // Whoever does not listen does not want to know.
-            let _ = self.refuse.send((sent.job, error));
+            let _ = self.refuse.send((job, error));
         }
+    }
+
+    /// Takes the first off.
+    fn settled(&mut self) -> Option<Job> {
+        let sent = self.sent.pop_front()?;
+        self.unsettled.fetch_sub(1, Ordering::Relaxed);
+        Some(sent.job)
     }
 }
 

@@ -4,16 +4,21 @@
 use std::future::ready;
 use std::time::Duration;
 
-use async_nats::jetstream;
+use async_nats::jetstream::{
+    self,
+    stream::{Config, Placement},
+};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 use tine::fleet::engine::{Engine, Frame, Said, Settings};
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
 use super::{LONG, SESSION, check_each_row_once, echo, held, held_by, logged, map, row, table};
 use crate::support::fleet::Fleet;
 use crate::support::nats::{self, NatsServer};
 use crate::support::server::Gate;
+use crate::support::tine::HANG_LIMIT;
 use crate::support::wait::until;
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
@@ -111,21 +116,29 @@ async fn offline(server: &NatsServer, stream: &str) -> impl Stream<Item = ()> + 
 fn a_stream_whose_only_server_is_down_is_waited_for() {
     let Some(servers) = NatsServer::start_cluster() else { return };
     let runtime = Runtime::new().expect("a runtime");
-    runtime.block_on(is_waited_for_without_its_server(servers));
+    let waited = async { timeout(HANG_LIMIT, is_waited_for_without_its_server(servers)).await };
+    runtime.block_on(waited).expect("all is heard");
 }
 
 async fn is_waited_for_without_its_server(mut servers: [NatsServer; 3]) {
     let settings =
         |url| Settings { replicas: Some(1), ..nats::settings(url, Duration::from_secs(1)) };
-    let any = Engine::connect(&settings(servers[0].url()), "test").await.expect("it is there");
-    let frames = jetstream::new(async_nats::connect(servers[0].url()).await.expect("it is there"))
-        .get_stream("tine-events-1")
-        .await
-        .expect("it was laid out");
-    let leader = frames.cached_info().cluster.as_ref().and_then(|cluster| cluster.leader.clone());
-    let home = ["n0", "n1", "n2"].iter().position(|&name| leader.as_deref() == Some(name));
-    let home = home.unwrap_or_else(|| panic!("{leader:?} leads"));
-    drop(any);
+    let [first, ..] = &servers;
+    let laid_out = Engine::connect(&settings(first.url()), "test").await.expect("it is there");
+    let context = jetstream::new(async_nats::connect(first.url()).await.expect("it is there"));
+    let jobs = context.get_stream("tine-jobs").await.expect("it was laid out");
+    let leader = jobs.cached_info().cluster.as_ref().and_then(|cluster| cluster.leader.clone());
+    let leads = ["n0", "n1", "n2"].iter().position(|&name| leader.as_deref() == Some(name));
+    let leads = leads.unwrap_or_else(|| panic!("{leader:?} leads"));
+    // Of all streams one is somewhere else, and nobody is connected there.
+    let home = (leads + 1) % 3;
+    let frames = context.get_stream("tine-events-1").await.expect("it was laid out");
+    let tags = vec![format!("n{home}")];
+    let placement = Some(Placement { cluster: None, tags });
+    let moved = Config { placement, ..frames.cached_info().config.clone() };
+    context.delete_stream("tine-events-1").await.expect("it is there");
+    context.create_stream(moved).await.expect("the server is there");
+    drop(laid_out);
     let other = &servers[(home + 1) % 3];
     let engine = Engine::connect(&settings(other.url()), "test").await.expect("it is there");
     let mut heard = engine.listen(SESSION).await.expect("it may be read");
@@ -140,7 +153,10 @@ async fn is_waited_for_without_its_server(mut servers: [NatsServer; 3]) {
             told = offline.next() => assert_eq!(told, Some(())),
         }
     }
+    let lost = engine.is_lost(Duration::from_secs(1)).await;
+    assert!(lost.why.ends_with("error code 10118) (`tine-events-1`)"), "{}", lost.why);
     servers[home].restart();
+    engine.is_back(&lost).await;
     let mut begun = begins.await.expect("it is there again");
     let said = Said { run: SESSION, unit: 1, attempt: 1, seq: 1 };
     engine.say(said, "said".into()).await.expect("it is there again");

@@ -126,7 +126,7 @@ fn a_ticket_that_is_gone_is_given_out_anew() {
             let state = jobs.get_info().await.expect("the server is there").state;
             let each =
                 (state.first_sequence..=state.last_sequence).map(|it| jobs.get_raw_message(it));
-            (state.messages == 3).then_some(join_all(each).await)
+            if state.messages == 3 { Some(join_all(each).await) } else { None }
         })
     });
     for ticket in again {

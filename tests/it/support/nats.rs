@@ -103,7 +103,7 @@ impl NatsServer {
         self
     }
 
-    /// Starts three servers, `n0` to `n2`, that are one cluster.
+    /// Starts three servers, `n0` to `n2`, that are one cluster. Each is tagged with its name.
     pub(crate) fn start_cluster() -> Option<[Self; 3]> {
         program()?;
         let addresses = routes();
@@ -111,7 +111,7 @@ impl NatsServer {
         let mut servers = [0, 1, 2].map(|number| {
             let listen = &addresses[number];
             let more = format!(
-                "server_name: n{number}\nhttp: \"127.0.0.1:-1\"\n\
+                "server_name: n{number}\nserver_tags: [n{number}]\nhttp: \"127.0.0.1:-1\"\n\
                  jetstream {{ store_dir: STORE, sync_interval: always }}\n\
                  cluster {{ name: tine, listen: {listen:?}, routes: {routes:?} }}"
             );
@@ -181,7 +181,7 @@ impl NatsServer {
         if let Some(mut child) = self.running.take() {
             let id = Pid::from_raw(child.id().try_into().expect("it is one"));
             kill(id, Signal::SIGTERM).expect("it is ours");
-            child.wait().expect("it is ours");
+            until("the server ends", || child.try_wait().expect("it is ours").is_some());
         }
     }
 
