@@ -364,9 +364,10 @@ impl Post {
         loop {
             // Either way they are looked for.
             let _ = timeout(self.engine.lease() * 2, reconnections.next()).await;
-            let waiting = self.waiting();
             // What is on its way is not there yet.
-            if waiting.is_empty() || !offers.are_settled() {
+            offers.settled().await;
+            let waiting = self.waiting();
+            if waiting.is_empty() {
                 continue;
             }
             match self.engine.offered(&self.run).await {
@@ -374,7 +375,7 @@ impl Post {
                     let gone = waiting.into_iter().filter(|unit| !there.contains(&unit.0));
                     gone.for_each(&offer);
                 }
-                // Whoever is offered next is told of it.
+                // They are looked for again.
                 Err(error) => tracing::debug!("which tickets are there is not known: {error}"),
             }
         }

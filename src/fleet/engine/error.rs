@@ -345,6 +345,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_consumer_without_a_server_is_told_from_a_stream_without_room() {
+        let error = |err_code: u64| {
+            let error = json!({ "code": 503, "err_code": err_code, "description": "" });
+            serde_json::from_value(error).unwrap()
+        };
+        assert!(has_no_server(&error(10023)));
+        assert!(!has_no_server(&error(10047)));
+        assert!(is_full(&error(10023)), "where it is about a stream");
+    }
+
+    #[test]
     fn what_has_no_server_for_now_is_passing_and_what_is_wrong_is_not() {
         let passes = |code: u64, err_code: u64| {
             let error = json!({ "code": code, "err_code": err_code, "description": "" });

@@ -15,6 +15,10 @@ use super::{Engine, layout};
 /// How often is looked whether JetStream answers, in the time in which it has to.
 const LOOKS: u32 = 2;
 
+/// The pause between two looks whether it answers again. What is left of a cluster then is
+/// asked by all at once.
+const BETWEEN: Duration = Duration::from_secs(1);
+
 /// A server that is not there, or does not answer.
 #[derive(Debug)]
 pub struct Lost {
@@ -61,7 +65,11 @@ impl Engine {
     pub async fn is_back(&self, lost: &Lost) {
         match lost.what {
             What::Connection(connection) => self.signs.connected_after(connection).await,
-            What::JetStream => while self.hears_of_all().await.is_err() {},
+            What::JetStream => {
+                while self.hears_of_all().await.is_err() {
+                    sleep(BETWEEN).await;
+                }
+            }
         }
     }
 

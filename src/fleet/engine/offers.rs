@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
@@ -11,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::error::{Denied, EngineError};
 use super::publish::Unpublished;
@@ -28,9 +27,11 @@ pub(super) const TICKET: &[u8] = b"1";
 pub struct Offers {
     // Unbounded: whoever pushes holds the slots themselves, which are larger.
     jobs: mpsc::UnboundedSender<Job>,
-    /// How many were pushed and are not stored yet.
-    unsettled: Arc<AtomicUsize>,
+    unsettled: Unsettled,
 }
+
+/// How many were pushed and are neither stored nor refused. Told is only when none are left.
+type Unsettled = Arc<watch::Sender<usize>>;
 
 /// The jobs that no server takes.
 #[derive(Debug)]
@@ -44,15 +45,19 @@ impl Offers {
     /// It is sent until it is acknowledged; after a crash of the server those of
     /// one window may be stored in another order.
     pub fn push(&self, job: Job) {
-        self.unsettled.fetch_add(1, Ordering::Relaxed);
+        self.unsettled.send_if_modified(|count| {
+            *count += 1;
+            false
+        });
         // The task ends only after this end is gone, or with the runtime.
         let _ = self.jobs.send(job);
     }
 
-    /// Tells whether all that was pushed is stored, or refused.
-    #[must_use]
-    pub fn are_settled(&self) -> bool {
-        self.unsettled.load(Ordering::Relaxed) == 0
+    /// Waits until all that was pushed is stored or refused.
+    pub async fn settled(&self) {
+        let mut unsettled = self.unsettled.subscribe();
+        // This end keeps it open.
+        let _ = unsettled.wait_for(|count| *count == 0).await;
     }
 }
 
@@ -71,7 +76,7 @@ impl Engine {
     pub fn offer_queue(&self) -> (Offers, Refused) {
         let (jobs, pushed) = mpsc::unbounded_channel();
         let (refuse, refused) = mpsc::unbounded_channel();
-        let unsettled = Arc::<AtomicUsize>::default();
+        let unsettled = Unsettled::default();
         let offers = Offers { jobs, unsettled: Arc::clone(&unsettled) };
         let queue = Queue { engine: self.clone(), sent: VecDeque::new(), refuse, unsettled };
         tokio::spawn(queue.run(pushed));
@@ -161,7 +166,7 @@ struct Queue {
     engine: Engine,
     sent: VecDeque<Sent>,
     refuse: mpsc::UnboundedSender<(Job, EngineError)>,
-    unsettled: Arc<AtomicUsize>,
+    unsettled: Unsettled,
 }
 
 struct Sent {
@@ -228,7 +233,10 @@ impl Queue {
     /// Takes the first off.
     fn settled(&mut self) -> Option<Job> {
         let sent = self.sent.pop_front()?;
-        self.unsettled.fetch_sub(1, Ordering::Relaxed);
+        self.unsettled.send_if_modified(|count| {
+            *count -= 1;
+            *count == 0
+        });
         Some(sent.job)
     }
 }

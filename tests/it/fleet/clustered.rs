@@ -116,7 +116,7 @@ async fn offline(server: &NatsServer, stream: &str) -> impl Stream<Item = ()> + 
 fn a_stream_whose_only_server_is_down_is_waited_for() {
     let Some(servers) = NatsServer::start_cluster() else { return };
     let runtime = Runtime::new().expect("a runtime");
-    let waited = async { timeout(HANG_LIMIT, is_waited_for_without_its_server(servers)).await };
+    let waited = async { timeout(HANG_LIMIT * 3, is_waited_for_without_its_server(servers)).await };
     runtime.block_on(waited).expect("all is heard");
 }
 
@@ -130,7 +130,7 @@ async fn is_waited_for_without_its_server(mut servers: [NatsServer; 3]) {
     let leader = jobs.cached_info().cluster.as_ref().and_then(|cluster| cluster.leader.clone());
     let leads = ["n0", "n1", "n2"].iter().position(|&name| leader.as_deref() == Some(name));
     let leads = leads.unwrap_or_else(|| panic!("{leader:?} leads"));
-    // Of all streams one is somewhere else, and nobody is connected there.
+    // The queue is somewhere else; others may be here, too.
     let home = (leads + 1) % 3;
     let frames = context.get_stream("tine-events-1").await.expect("it was laid out");
     let tags = vec![format!("n{home}")];
@@ -154,7 +154,7 @@ async fn is_waited_for_without_its_server(mut servers: [NatsServer; 3]) {
         }
     }
     let lost = engine.is_lost(Duration::from_secs(1)).await;
-    assert!(lost.why.ends_with("error code 10118) (`tine-events-1`)"), "{}", lost.why);
+    assert!(lost.why.contains("error code 10118"), "{}", lost.why);
     servers[home].restart();
     engine.is_back(&lost).await;
     let mut begun = begins.await.expect("it is there again");

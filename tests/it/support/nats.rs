@@ -178,10 +178,11 @@ impl NatsServer {
 
     /// Ends the server, and gives it the time to tell the others that it goes.
     pub(crate) fn stop(&mut self) {
-        if let Some(mut child) = self.running.take() {
+        if let Some(child) = &mut self.running {
             let id = Pid::from_raw(child.id().try_into().expect("it is one"));
             kill(id, Signal::SIGTERM).expect("it is ours");
             until("the server ends", || child.try_wait().expect("it is ours").is_some());
+            self.running = None;
         }
     }
 
