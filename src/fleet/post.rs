@@ -196,12 +196,9 @@ impl Post {
             )),
             Ok(claim) => {
                 let settling = SETTLING.min(self.engine.lease() / 4);
-                let is_settled = timeout(settling, self.settles(&claim.ended)).await.is_ok();
-                match !is_settled && claim.ended.contains(&claim.unit) {
-                    // Its ticket came again before its end was heard here.
-                    true => Claimed::Held,
-                    false => self.answer_to(claim, since).await,
-                }
+                // Past that its worker is free all the same.
+                let _ = timeout(settling, self.settles(&claim.ended)).await;
+                self.answer_to(claim, since).await
             }
             Err(error) => Claimed::Refused(format!("the claim cannot be read: {error}")),
         };

@@ -70,7 +70,7 @@ pub(super) struct Slots {
     most: usize,
     // A mutex, because slots come and go on tasks of their own.
     held: Mutex<HashMap<Name, Held>>,
-    /// What has ended here last: as much as could be held at once.
+    /// What has ended here of late, the last one at the end.
     ended: Mutex<VecDeque<(Name, Instant)>>,
     /// What was stopped last, held here or not: what was granted may be on its way.
     stopped: Mutex<VecDeque<Name>>,
@@ -129,17 +129,26 @@ impl Slots {
     pub(super) fn note_end(&self, name: Name) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push_back((name, Instant::now()));
-        if ended.len() > self.most {
-            ended.pop_front();
-        }
     }
 
-    /// Returns the slots of a run that have ended here last. One whose end nobody has
-    /// heard of for `limit` is not waited for: a server may have lost it.
+    /// Returns the slots of a run that have ended here last, as many as can be held at once.
+    /// One whose end nobody has heard of for `limit` is not waited for: a server may have
+    /// lost it.
     pub(super) fn ended(&self, run: &str, limit: Duration) -> Vec<UnitId> {
+        let ended = self.ended_within(limit);
+        let units = ended.iter().rev().filter(|(name, _)| *name.run == *run);
+        units.map(|(name, _)| name.unit).take(self.most).collect()
+    }
+
+    /// Tells whether a slot has ended here and its end may still be on its way.
+    pub(super) fn has_ended(&self, name: &Name, limit: Duration) -> bool {
+        self.ended_within(limit).iter().rev().any(|(ended, _)| ended == name)
+    }
+
+    fn ended_within(&self, limit: Duration) -> MutexGuard<'_, VecDeque<(Name, Instant)>> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.retain(|(_, since)| since.elapsed() < limit);
-        ended.iter().filter(|(name, _)| *name.run == *run).map(|(name, _)| name.unit).collect()
+        while ended.pop_front_if(|(_, since)| since.elapsed() >= limit).is_some() {}
+        ended
     }
 
     /// Returns what this worker is, for whoever looks at all of them.
@@ -387,9 +396,24 @@ mod tests {
         slots.note_end(name());
         advance(LEASE).await;
         slots.note_end(Name { unit: UnitId(2), ..name() });
-        assert_eq!(ended(), [UnitId(1), UnitId(2)]);
+        assert_eq!(ended(), [UnitId(2), UnitId(1)]);
         advance(LEASE).await;
         assert_eq!(ended(), [UnitId(2)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slot_is_known_to_have_ended_whatever_has_ended_since() {
+        let slots = Slots::new("worker".into(), Vec::new(), 2);
+        let has_ended = || slots.has_ended(&name(), LEASE * 2);
+        assert!(!has_ended());
+        for unit in 1..=100 {
+            slots.note_end(Name { unit: UnitId(unit), ..name() });
+        }
+        assert!(has_ended());
+        assert!(!slots.has_ended(&Name { run: "other".into(), ..name() }, LEASE * 2));
+        assert_eq!(slots.ended("run", LEASE * 2), [UnitId(100), UnitId(99)]);
+        advance(LEASE * 2).await;
+        assert!(!has_ended());
     }
 
     #[tokio::test(start_paused = true)]

@@ -65,6 +65,12 @@ impl Shop {
         if self.slots.has(&name) {
             return;
         }
+        let lease = self.engine.lease();
+        // The same before its end was heard: its coordinator would take it for a slot of
+        // which this worker did not hear the answer.
+        if self.slots.has_ended(&name, lease * 2) {
+            return ticket.give_back(SOON).await;
+        }
         if self.gone.has(&name.run) {
             return self.drops(&ticket).await;
         }
@@ -74,7 +80,6 @@ impl Shop {
             tokio::time::sleep(LOOK).await;
             return;
         }
-        let lease = self.engine.lease();
         let claimed = self.claim(&name).await;
         if claimed.is_ok() {
             self.gone.note_answer(&name.run);
