@@ -122,7 +122,7 @@ impl Lent {
             return Ended::Stopped;
         };
         let grant = grant(far, (number, is_unlimited), given);
-        let Claimant { worker, since, reply } = claimant;
+        let Claimant { worker, had: _, since, reply } = claimant;
         let is_awaited = since.elapsed() < *lease;
         post.granted(far.seat.unit, number);
         // A worker that has gone is silent soon.

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::wire::relay::{self, Came};
-use super::wire::{Answered, Ask, AskId, Back, Claimed, FarEnd, FarSeat, Frame, ToSlot, Word};
+use super::wire::{Answered, Ask, AskId, Back, Claimed, FarEnd, FarSeat, Frame, Had, ToSlot, Word};
 use crate::event::UnitId;
 use crate::line::{Line, ORDERS_CAP, Order, Seat, Strand, UnitEvent};
 use crate::tool::BATCH_CAP;
@@ -61,6 +61,8 @@ pub(super) enum FromFar {
 pub(super) struct Claimant {
     /// Who.
     pub(super) worker: Arc<str>,
+    /// What it had of the slot before.
+    pub(super) had: Option<Had>,
     /// When it asked. It waits for a lease.
     pub(super) since: Instant,
     /// Where the answer goes.
@@ -281,19 +283,26 @@ impl<'a> Near<'a> {
         None
     }
 
-    /// A worker asks for the slot. The one that has it did not hear the answer, or, if
-    /// it was heard of, has dropped the slot since; any other was given its ticket
-    /// because that one is silent.
+    /// A worker asks for the slot. The one that has it did not hear the answer, or tells
+    /// what became of this attempt; any other was given its ticket because that one is
+    /// silent.
     fn claimed(&mut self, claimant: Claimant) -> Option<Ended> {
         let is_its_own = claimant.worker == *self.attempt.worker;
-        if is_its_own && !self.is_heard {
-            // It may have gone by now; then it is silent soon.
-            let _ = claimant.reply.send((self.attempt.grant)());
-            return None;
-        }
-        let is_silent = self.heard_at.elapsed() * 4 >= self.attempt.lease * 3 && self.is_silent();
+        let had = claimant.had.filter(|had| is_its_own && had.attempt == self.attempt.number);
+        let is_lost = match had {
+            // It was heard all the same: it runs no attempt twice.
+            None if is_its_own => {
+                // It may have gone by now; then it is silent soon.
+                let _ = claimant.reply.send((self.attempt.grant)());
+                return None;
+            }
+            None => self.heard_at.elapsed() * 4 >= self.attempt.lease * 3 && self.is_silent(),
+            // What it came to is on its way, or it was dropped.
+            Some(had) => !had.has_ended,
+        };
+        self.is_heard |= had.is_some();
         // It has come to an outcome, which only waits for what was said before.
-        if self.end.is_none() && (is_its_own || is_silent) {
+        if self.end.is_none() && is_lost {
             return Some(self.lost(Some(claimant)));
         }
         // As above.

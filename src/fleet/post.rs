@@ -239,7 +239,7 @@ impl Post {
 
     async fn answer_to(&self, claim: Claim, since: Instant) -> Claimed {
         let (reply, answer) = oneshot::channel();
-        let claimant = Claimant { worker: claim.worker, since, reply };
+        let claimant = Claimant { worker: claim.worker, had: claim.had, since, reply };
         // If whoever waited is gone, its answer never comes.
         match self.drawn(claim.unit) {
             Stands::Unknown => return Claimed::Over,

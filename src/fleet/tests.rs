@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::far::{Far, Heard, Rest, Ties};
 use super::near::{Attempt, Claimant, Ended, FromFar, Near};
-use super::wire::{Ask, AskId, Claimed, FarEnd, Frame, ToSlot, Word};
+use super::wire::{Ask, AskId, Claimed, FarEnd, Frame, Had, ToSlot, Word};
 use crate::branch::{Branch, Token};
 use crate::event::{NoticeLevel, Origin, Outcome, Piece, Replied, UnitId};
 use crate::line::testing::plain;

@@ -136,6 +136,17 @@ pub struct Claim {
     /// Slots of the run that had their places there before: those that the worker has
     /// brought to their ends last.
     pub ended: Vec<UnitId>,
+    /// What the worker had of the slot before, if it had it.
+    pub had: Option<Had>,
+}
+
+/// What a worker had of a slot that it has not any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Had {
+    /// Which attempt.
+    pub attempt: u32,
+    /// Whether it has stored what that came to; else it has dropped it.
+    pub has_ended: bool,
 }
 
 /// What comes of a claim.

@@ -12,6 +12,7 @@ mod refusals;
 mod room;
 mod slot;
 mod state;
+mod taken;
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -254,6 +255,7 @@ impl Shop {
                     // First: whoever takes a slot meanwhile looks for that.
                     if unit.is_none() {
                         self.gone.note_over(&run);
+                        self.slots.forget(&run);
                     }
                     self.slots.stop(&run, unit.map(UnitId));
                 }

@@ -103,8 +103,18 @@ async fn nobody_is_lost_while_it_is_this_process_that_is_cut_off() {
 }
 
 async fn claimed(tied: &Tied, worker: &str) -> oneshot::Receiver<Claimed> {
+    claimed_again(tied, worker, None).await
+}
+
+/// A worker asks for the slot that had this attempt of it, and tells whether that has ended.
+async fn claimed_again(
+    tied: &Tied,
+    worker: &str,
+    had: Option<(u32, bool)>,
+) -> oneshot::Receiver<Claimed> {
     let (reply, answer) = oneshot::channel();
-    let claimant = Claimant { worker: worker.into(), since: Instant::now(), reply };
+    let had = had.map(|(attempt, has_ended)| Had { attempt, has_ended });
+    let claimant = Claimant { worker: worker.into(), had, since: Instant::now(), reply };
     tied.arriving.send(FromFar::Claim(claimant)).await.unwrap();
     answer
 }
@@ -125,11 +135,30 @@ async fn a_slot_goes_to_another_worker_only_if_its_own_is_silent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_asks_for_what_it_had_begun_has_dropped_it() {
-    let tied = tied();
-    beat(&tied).await;
-    let _answer = claimed(&tied, "first").await;
+    // Nothing may have been heard of it.
+    let tied = tied_as(false, false);
+    // As if its ticket had come twice.
+    assert_eq!(claimed(&tied, "first").await.await.unwrap(), Claimed::Over, "it is granted");
+    let _answer = claimed_again(&tied, "first", Some((1, false))).await;
     let Ended::Lost(Some(next)) = tied.near.await.unwrap() else { panic!("it is lost") };
     assert_eq!(&*next.worker, "first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_ended_a_slot_is_not_given_it_before_its_end_is_heard() {
+    let tied = tied();
+    let begun = Instant::now();
+    for had in [Some((1, true)), Some((1, true))] {
+        let answer = claimed_again(&tied, "first", had).await.await;
+        assert_eq!(answer.unwrap(), Claimed::Held);
+    }
+    // What it had of an earlier attempt says nothing of this one.
+    let tied_later = tied_as(false, true);
+    let answer = claimed_again(&tied_later, "first", Some((0, true))).await.await;
+    assert_eq!(answer.unwrap(), Claimed::Over, "it is granted");
+    // An end that never comes is not waited for.
+    assert!(matches!(tied.near.await.unwrap(), Ended::Lost(None)));
+    assert_eq!(begun.elapsed(), LEASE * 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +166,8 @@ async fn a_slot_that_has_come_to_its_outcome_goes_to_nobody() {
     let tied = tied();
     beat(&tied).await;
     tied.arriving.send(FromFar::End(end(1, 3))).await.unwrap();
-    assert_eq!(claimed(&tied, "first").await.await.unwrap(), Claimed::Held);
+    let answer = claimed_again(&tied, "first", Some((1, false))).await.await;
+    assert_eq!(answer.unwrap(), Claimed::Held);
     tokio::time::advance(LEASE * 3 / 4).await;
     assert_eq!(claimed(&tied, "second").await.await.unwrap(), Claimed::Held);
     assert!(matches!(tied.near.await.unwrap(), Ended::Over(_)));

@@ -12,7 +12,7 @@ use super::tasks::GrantBody;
 use super::word::{AskId, Word};
 use super::words::WordBody;
 use super::works::LeftBody;
-use super::{Back, Beat, Beaten, Claim, Claimed, FarEnd, Frame, Malformed, ToSlot};
+use super::{Back, Beat, Beaten, Claim, Claimed, FarEnd, Frame, Had, Malformed, ToSlot};
 use crate::event::UnitId;
 use crate::session::kinds;
 
@@ -270,19 +270,29 @@ struct ClaimBody<'a> {
     unit: Text<'a>,
     #[serde(default)]
     ended: Vec<Text<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    had: Option<HadBody>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HadBody {
+    attempt: u32,
+    has_ended: bool,
 }
 
 impl<'a> ClaimBody<'a> {
     fn of(claim: &'a Claim) -> Self {
-        let Claim { version, worker, unit, ended } = claim;
+        let Claim { version, worker, unit, ended, had } = claim;
         let (version, worker) = (text(version), text(worker));
-        Self { version, worker, unit: name(*unit), ended: names(ended) }
+        let had = had.map(|Had { attempt, has_ended }| HadBody { attempt, has_ended });
+        Self { version, worker, unit: name(*unit), ended: names(ended), had }
     }
 
     fn into_message(self) -> Result<Claim, String> {
-        let Self { version, worker, unit: name, ended } = self;
+        let Self { version, worker, unit: name, ended, had } = self;
         let (version, worker) = (version.into(), worker.into());
-        Ok(Claim { version, worker, unit: unit(&name)?, ended: units(&ended)? })
+        let had = had.map(|HadBody { attempt, has_ended }| Had { attempt, has_ended });
+        Ok(Claim { version, worker, unit: unit(&name)?, ended: units(&ended)?, had })
     }
 }
 

@@ -72,9 +72,11 @@ fn others() -> Vec<Bytes> {
         let message = ToSlot { run: "run".into(), unit, attempt: 1, number, what };
         all.push(bytes(&message, ToSlot::encode, ToSlot::decode));
     }
-    let claim =
-        Claim { version: "0.1.0".into(), worker: "w1".into(), unit, ended: vec![UnitId(3)] };
-    all.push(bytes(&claim, Claim::encode, Claim::decode));
+    for had in [None, Some(Had { attempt: 2, has_ended: true })] {
+        let (version, worker, ended) = ("0.1.0".into(), "w1".into(), vec![UnitId(3)]);
+        let claim = Claim { version, worker, unit, ended, had };
+        all.push(bytes(&claim, Claim::encode, Claim::decode));
+    }
     let claimed = grants().map(|grant| Claimed::Granted(Box::new(grant)));
     for claimed in claimed.into_iter().chain([Claimed::Over, Claimed::Refused("it is old".into())])
     {
@@ -223,6 +225,7 @@ fn the_form_of_all_else_is_known() {
     {"run":"run","unit":"agent-4","attempt":1,"number":32,"what":{"cancel":{"unit":"agent-4"}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":33,"what":"has_news"}
     {"version":"0.1.0","worker":"w1","unit":"agent-4","ended":["agent-3"]}
+    {"version":"0.1.0","worker":"w1","unit":"agent-4","ended":["agent-3"],"had":{"attempt":2,"has_ended":true}}
     {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":null,"is_unlimited":true,"depth":1,"work":{"typed":{"task":{"description":"look","prompt":"Look at \"it\".\n","kind":{"typed":{"agent":"explore","is_built_in":true,"model":"large","tools":["Read","Grep"],"followed":{"skill":"tidy","leave":[{"rule":"Read(~/notes/**)","means":"Read(//home/ada/notes/**)","source":"skill"},{"rule":"Bash(git log *)","means":"Bash(git log *)","source":"skill"}],"model":"m"}}},"max_turns":3,"max_tokens":100000,"timeout":{"secs":1,"nanos":500000001},"isolation":"worktree","is_background":false,"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"},"is_verbatim":true}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":"fork","is_unlimited":true,"depth":1,"work":{"fork":{"task":{"description":"d","prompt":"p","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"parent":"main","from":{"blob":"b10b","body":"b0d7"},"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":{"continued":"agent-2"},"is_unlimited":true,"depth":1,"work":{"continued":{"task":{"description":"d","prompt":"and on?","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"ended":"agent-2","from":{"blob":"b10b","body":"b0d7"},"max_turns":{"most":7,"source":"definition"}}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
@@ -352,6 +355,6 @@ fn said(word: &str) -> String {
 fn what_a_later_version_adds_to_a_claim_is_skipped() {
     let claim = r#"{"version":"9.0.0","worker":"w1","unit":"agent-4","mood":[1]}"#;
     let (version, ended) = ("9.0.0".into(), Vec::new());
-    let claimed = Claim { version, worker: "w1".into(), unit: UnitId(4), ended };
+    let claimed = Claim { version, worker: "w1".into(), unit: UnitId(4), ended, had: None };
     assert_eq!(Claim::decode(claim.as_bytes()), Ok(claimed));
 }

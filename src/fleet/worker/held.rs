@@ -13,10 +13,11 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::state::State;
+use super::taken::Taken;
 use crate::event::UnitId;
 use crate::fleet::engine::{Engine, Ticket};
 use crate::fleet::far::Heard;
-use crate::fleet::wire::{Beat, Beaten, ToSlot};
+use crate::fleet::wire::{Beat, Beaten, Had, ToSlot};
 
 /// Most slots that are known to be stopped: as many as can be granted in a round trip.
 const STOPPED_CAP: usize = 4096;
@@ -70,7 +71,9 @@ pub(super) struct Slots {
     most: usize,
     // A mutex, because slots come and go on tasks of their own.
     held: Mutex<HashMap<Name, Held>>,
-    /// What has ended here of late, the last one at the end.
+    /// What was held of each slot, also of those that are not any more.
+    taken: Taken,
+    /// What has ended here last: as much as could be held at once.
     ended: Mutex<VecDeque<(Name, Instant)>>,
     /// What was stopped last, held here or not: what was granted may be on its way.
     stopped: Mutex<VecDeque<Name>>,
@@ -86,6 +89,7 @@ impl Slots {
             labels,
             most,
             held: Mutex::default(),
+            taken: Taken::default(),
             ended: Mutex::default(),
             stopped: Mutex::default(),
             lived: Lived::default(),
@@ -110,13 +114,14 @@ impl Slots {
     }
 
     /// Holds a slot for as long as what comes back is kept, also one that was told to
-    /// stop before; `None` if it is held: its ticket came again before it was granted.
+    /// stop before; `None` if it is held or this attempt was: its ticket came again before
+    /// it was granted.
     pub(super) fn take(&self, name: Name, held: Held) -> Option<Keeping<'_>> {
         self.lived.note(&name.run);
         let cancel = held.cancel.clone();
         match self.lock().entry(name.clone()) {
-            Entry::Occupied(_) => return None,
-            Entry::Vacant(place) => place.insert(held),
+            Entry::Vacant(place) if self.taken.begins(&name, held.attempt) => place.insert(held),
+            Entry::Vacant(_) | Entry::Occupied(_) => return None,
         };
         // Only now: what is stopped from here on is held.
         if self.stopped().contains(&name) {
@@ -127,28 +132,30 @@ impl Slots {
 
     /// Takes note of a slot whose result is stored.
     pub(super) fn note_end(&self, name: Name) {
+        self.taken.note_end(&name);
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push_back((name, Instant::now()));
+        if ended.len() > self.most {
+            ended.pop_front();
+        }
     }
 
-    /// Returns the slots of a run that have ended here last, as many as can be held at once.
-    /// One whose end nobody has heard of for `limit` is not waited for: a server may have
-    /// lost it.
+    /// Returns what was held of a slot last.
+    pub(super) fn had(&self, name: &Name) -> Option<Had> {
+        self.taken.had(name)
+    }
+
+    /// Forgets what was held of a run that never goes on.
+    pub(super) fn forget(&self, run: &str) {
+        self.taken.forget(run);
+    }
+
+    /// Returns the slots of a run that have ended here last. One whose end nobody has
+    /// heard of for `limit` is not waited for: a server may have lost it.
     pub(super) fn ended(&self, run: &str, limit: Duration) -> Vec<UnitId> {
-        let ended = self.ended_within(limit);
-        let units = ended.iter().rev().filter(|(name, _)| *name.run == *run);
-        units.map(|(name, _)| name.unit).take(self.most).collect()
-    }
-
-    /// Tells whether a slot has ended here and its end may still be on its way.
-    pub(super) fn has_ended(&self, name: &Name, limit: Duration) -> bool {
-        self.ended_within(limit).iter().rev().any(|(ended, _)| ended == name)
-    }
-
-    fn ended_within(&self, limit: Duration) -> MutexGuard<'_, VecDeque<(Name, Instant)>> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        while ended.pop_front_if(|(_, since)| since.elapsed() >= limit).is_some() {}
-        ended
+        ended.retain(|(_, since)| since.elapsed() < limit);
+        ended.iter().filter(|(name, _)| *name.run == *run).map(|(name, _)| name.unit).collect()
     }
 
     /// Returns what this worker is, for whoever looks at all of them.
@@ -359,6 +366,11 @@ mod tests {
         assert!(dropped.is_cancelled());
         drop(keeping);
         assert!(!slots.has(&name()));
+        // Nor is it once it has gone.
+        let (late, _) = self::held(&engine);
+        assert!(slots.take(name(), late).is_none());
+        let (next, _) = self::held(&engine);
+        assert!(slots.take(name(), Held { attempt: 2, ..next }).is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -396,24 +408,9 @@ mod tests {
         slots.note_end(name());
         advance(LEASE).await;
         slots.note_end(Name { unit: UnitId(2), ..name() });
-        assert_eq!(ended(), [UnitId(2), UnitId(1)]);
+        assert_eq!(ended(), [UnitId(1), UnitId(2)]);
         advance(LEASE).await;
         assert_eq!(ended(), [UnitId(2)]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_slot_is_known_to_have_ended_whatever_has_ended_since() {
-        let slots = Slots::new("worker".into(), Vec::new(), 2);
-        let has_ended = || slots.has_ended(&name(), LEASE * 2);
-        assert!(!has_ended());
-        for unit in 1..=100 {
-            slots.note_end(Name { unit: UnitId(unit), ..name() });
-        }
-        assert!(has_ended());
-        assert!(!slots.has_ended(&Name { run: "other".into(), ..name() }, LEASE * 2));
-        assert_eq!(slots.ended("run", LEASE * 2), [UnitId(100), UnitId(99)]);
-        advance(LEASE * 2).await;
-        assert!(!has_ended());
     }
 
     #[tokio::test(start_paused = true)]

@@ -65,12 +65,6 @@ impl Shop {
         if self.slots.has(&name) {
             return;
         }
-        let lease = self.engine.lease();
-        // The same before its end was heard: its coordinator would take it for a slot of
-        // which this worker did not hear the answer.
-        if self.slots.has_ended(&name, lease * 2) {
-            return ticket.give_back(SOON).await;
-        }
         if self.gone.has(&name.run) {
             return self.drops(&ticket).await;
         }
@@ -80,6 +74,7 @@ impl Shop {
             tokio::time::sleep(LOOK).await;
             return;
         }
+        let lease = self.engine.lease();
         let claimed = self.claim(&name).await;
         if claimed.is_ok() {
             self.gone.note_answer(&name.run);
@@ -114,7 +109,8 @@ impl Shop {
     async fn claim(&self, name: &Name) -> Result<Claimed, ClaimError> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let ended = self.slots.ended(&name.run, self.engine.lease() * 2);
-        let claim = Claim { version, worker: Arc::clone(&self.name), unit: name.unit, ended };
+        let (worker, had) = (Arc::clone(&self.name), self.slots.had(name));
+        let claim = Claim { version, worker, unit: name.unit, ended, had };
         let answer = self.engine.claim(&name.run, claim.encode().into()).await?;
         let answer = parcel::opened(&self.engine, answer).await;
         let claimed = answer.and_then(|bytes| {

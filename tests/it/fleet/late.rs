@@ -52,7 +52,7 @@ pub(super) fn takes_one(runtime: &Runtime, engine: &Engine) -> (Arc<str>, UnitId
     });
     let (run, unit) = (Arc::clone(&ticket.job.run), UnitId(ticket.job.unit));
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let claim = Claim { version, worker: "silent".into(), unit, ended: Vec::new() };
+    let claim = Claim { version, worker: "silent".into(), unit, ended: Vec::new(), had: None };
     // It may take its time to pack what the slot is given.
     let answer = found("the slot is given", || {
         runtime.block_on(engine.claim(&run, claim.encode().into())).ok()

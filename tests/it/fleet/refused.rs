@@ -128,8 +128,13 @@ fn a_worker_of_another_version_is_given_nothing_and_told_why() {
         let engine = engine(&fleet).await;
         let ticket = engine.pull(&[]).await.unwrap().next().await.unwrap();
         let unit = UnitId(ticket.job.unit);
-        let claim =
-            Claim { version: "9.9.9".to_owned(), worker: "other".into(), unit, ended: Vec::new() };
+        let claim = Claim {
+            version: "9.9.9".to_owned(),
+            worker: "other".into(),
+            unit,
+            ended: Vec::new(),
+            had: None,
+        };
         let answer = engine.claim(&ticket.job.run, claim.encode().into()).await.unwrap();
         ticket.give_back(Duration::ZERO).await;
         Claimed::decode(&answer).unwrap()
