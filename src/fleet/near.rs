@@ -290,7 +290,7 @@ impl<'a> Near<'a> {
         let is_its_own = claimant.worker == *self.attempt.worker;
         let had = claimant.had.filter(|had| is_its_own && had.attempt == self.attempt.number);
         let is_lost = match had {
-            // It was heard all the same: it runs no attempt twice.
+            // If it has heard it after all, nothing comes of this: it runs no attempt twice.
             None if is_its_own => {
                 // It may have gone by now; then it is silent soon.
                 let _ = claimant.reply.send((self.attempt.grant)());

@@ -120,9 +120,14 @@ impl Slots {
         self.lived.note(&name.run);
         let cancel = held.cancel.clone();
         match self.lock().entry(name.clone()) {
-            Entry::Vacant(place) if self.taken.begins(&name, held.attempt) => place.insert(held),
-            Entry::Vacant(_) | Entry::Occupied(_) => return None,
-        };
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(place) => {
+                if !self.taken.begins(&name, held.attempt) {
+                    return None;
+                }
+                place.insert(held);
+            }
+        }
         // Only now: what is stopped from here on is held.
         if self.stopped().contains(&name) {
             cancel.cancel();
@@ -140,9 +145,10 @@ impl Slots {
         }
     }
 
-    /// Returns what was held of a slot last.
+    /// Returns what was held of a slot last, unless it is held again: its ticket came twice.
     pub(super) fn had(&self, name: &Name) -> Option<Had> {
-        self.taken.had(name)
+        let held = self.lock();
+        if held.contains_key(name) { None } else { self.taken.had(name) }
     }
 
     /// Forgets what was held of a run that never goes on.
@@ -370,7 +376,13 @@ mod tests {
         let (late, _) = self::held(&engine);
         assert!(slots.take(name(), late).is_none());
         let (next, _) = self::held(&engine);
-        assert!(slots.take(name(), Held { attempt: 2, ..next }).is_some());
+        let keeping = slots.take(name(), Held { attempt: 2, ..next });
+        slots.note_end(name());
+        assert_eq!(slots.had(&name()), None, "it has it still");
+        drop(keeping);
+        assert_eq!(slots.had(&name()), Some(Had { attempt: 2, has_ended: true }));
+        slots.forget("run");
+        assert_eq!(slots.had(&name()), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_nats::jetstream;
+use serde_json::{Value, json};
 use tine::cli::args::{RunFlags, WorkerFlags};
 use tine::cli::worker::kit::{Footing, SlotKit};
 use tine::config::Environment;
@@ -18,11 +19,12 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use super::refused::engine;
-use super::{SHORT, check_each_row_once, echo, map, table};
+use super::{SESSION, SHORT, check_each_row_once, echo, logged, map, table};
 use crate::support::fleet::Fleet;
 use crate::support::server::Server;
 use crate::support::tine::Place;
 use crate::support::wait::until;
+use crate::support::wire::{Wire, said};
 
 #[test]
 fn a_worker_that_is_deaf_to_stops_ends_and_says_why() {
@@ -90,6 +92,7 @@ async fn breaking(fleet: &Fleet, place: &Place, model: &Server) -> Worker {
 #[test]
 fn a_slot_beside_which_its_worker_panics_begins_again() {
     let Some(fleet) = Fleet::start(SHORT) else { return };
+    let wire = Wire::of(&fleet.nats);
     let (place, own, model) = (table(1), Place::new(), echo());
     let runtime = Runtime::new().expect("a runtime");
     let worker = runtime.block_on(breaking(&fleet, &own, &model));
@@ -98,8 +101,13 @@ fn a_slot_beside_which_its_worker_panics_begins_again() {
     let working = std::thread::spawn(move || {
         runtime.block_on(worker.work(drained, CancellationToken::new()))
     });
-    map(&fleet, &place, &model, &[]).run().exits(0);
+    map(&fleet, &place, &model, &["--session-id", SESSION]).run().exits(0);
     check_each_row_once(&place, 1);
+    // Nothing was heard of the first attempt but that it was had.
+    assert!(!logged(&place, "lost").is_empty());
+    let had: Vec<Value> =
+        wire.of_subject("tine.claim.").iter().map(|claim| said(claim)["had"].take()).collect();
+    assert!(had.contains(&json!({ "attempt": 1, "has_ended": false })), "{had:?}");
     drain.cancel();
     // It has nothing left.
     working.join().unwrap().unwrap();
