@@ -252,32 +252,25 @@ impl<'a> Near<'a> {
     }
 
     async fn hear(&mut self, from: FromFar) -> Option<Ended> {
+        let number = self.attempt.number;
+        let is_this = |attempt: Option<u32>| attempt.is_none_or(|attempt| attempt == number);
         match from {
             FromFar::Frame(frame) => self.frame(frame).await,
             // The first one that came to an outcome is the one that did.
-            FromFar::End(end) if end.attempt < self.attempt.number => {
+            FromFar::End(end) if end.attempt < number => {
                 return Some(Ended::Over(used(&self.line, end).await));
             }
             // Nobody was given that one.
-            FromFar::End(end) if end.attempt > self.attempt.number => {}
+            FromFar::End(end) if end.attempt > number => {}
             FromFar::End(end) => self.end = Some(end),
-            FromFar::Beat { attempt, heard } if attempt == self.attempt.number => self.beat(heard),
-            FromFar::Beat { .. } => {}
+            FromFar::Beat { attempt, heard } if attempt == number => self.beat(heard),
             FromFar::Claim(claimant) => return self.claimed(claimant),
-            FromFar::Unreadable { attempt }
-                if attempt.is_none_or(|attempt| attempt == self.attempt.number) =>
-            {
-                return Some(Ended::Lost(None));
-            }
-            FromFar::Unreadable { attempt: _ } => {}
+            FromFar::Unreadable { attempt } if is_this(attempt) => return Some(Ended::Lost(None)),
             // Its outcome came first, and waits for what was said before.
             FromFar::NoEnd { .. } if self.end.is_some() => {}
-            FromFar::NoEnd { attempt, why }
-                if attempt.is_none_or(|attempt| attempt == self.attempt.number) =>
-            {
-                return Some(Ended::Broken(why));
-            }
-            FromFar::NoEnd { .. } => {}
+            FromFar::NoEnd { attempt, why } if is_this(attempt) => return Some(Ended::Broken(why)),
+            // They are about another attempt.
+            FromFar::Beat { .. } | FromFar::Unreadable { attempt: _ } | FromFar::NoEnd { .. } => {}
             FromFar::Broken(why) => return Some(Ended::Broken(why)),
         }
         None
