@@ -30,6 +30,7 @@ use std::time::Duration;
 pub use blobs::{BLOB_CAP, Hash};
 pub use error::{ClaimError, EngineError};
 pub use follow::{Frame, Heard, Stop, Stops};
+pub(super) use layout::JOBS_AGE;
 pub use lost::Lost;
 pub use offers::{OFFERS_UNACKED, Offers, Refused};
 pub use publish::{Said, Won};

@@ -5,10 +5,40 @@ use async_nats::jetstream::response::Response;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Engine;
-use super::error::{Denied, EngineError, is_passing};
+use super::error::{Denied, EngineError, has_no_server, is_passing};
+use super::{Engine, layout};
 
 impl Engine {
+    /// Asks JetStream until it answers something else than that it cannot answer now, `subject`
+    /// being what comes after `$JS.API.`.
+    pub(super) async fn answered<T: DeserializeOwned>(
+        &self,
+        subject: &str,
+        body: &Value,
+    ) -> Result<T, Denied> {
+        loop {
+            match self.call(subject.to_owned(), body).await {
+                Err(Denied::Passing(cause)) => layout::pause(&cause).await,
+                answer => return answer,
+            }
+        }
+    }
+
+    /// The same, also for as long as nobody listens: a server that has just started has no
+    /// JetStream yet.
+    pub(super) async fn awaited<T: DeserializeOwned>(
+        &self,
+        subject: &str,
+        body: &Value,
+    ) -> Result<T, Denied> {
+        loop {
+            match self.answered(subject, body).await {
+                Err(Denied::Nobody) => layout::pause("nobody listens").await,
+                answer => return answer,
+            }
+        }
+    }
+
     /// Asks JetStream once, `subject` being what comes after `$JS.API.`.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
@@ -16,6 +46,7 @@ impl Engine {
         body: &Value,
     ) -> Result<T, Denied> {
         let refused = self.signs.refused(&format!("$JS.API.{subject}"));
+        let makes_consumer = subject.starts_with("CONSUMER.CREATE.");
         let mut reconnected = self.signs.reconnected();
         let answer = tokio::select! {
             answer = self.jetstream.request::<_, _, Response<T>>(subject, body) => answer,
@@ -25,7 +56,9 @@ impl Engine {
         };
         match answer {
             Ok(Response::Ok(answer)) => Ok(answer),
-            Ok(Response::Err { error }) if is_passing(&error) => {
+            Ok(Response::Err { error })
+                if is_passing(&error) || makes_consumer && has_no_server(&error) =>
+            {
                 Err(Denied::Passing(error.to_string()))
             }
             Ok(Response::Err { error }) => Err(Denied::Said(error)),

@@ -344,29 +344,26 @@ mod tests {
 
     use super::*;
 
+    fn error(code: u64, err_code: u64) -> jetstream::Error {
+        let error = json!({ "code": code, "err_code": err_code, "description": "" });
+        serde_json::from_value(error).unwrap()
+    }
+
     #[test]
     fn a_consumer_without_a_server_is_told_from_a_stream_without_room() {
-        let error = |err_code: u64| {
-            let error = json!({ "code": 503, "err_code": err_code, "description": "" });
-            serde_json::from_value(error).unwrap()
-        };
-        assert!(has_no_server(&error(10023)));
-        assert!(!has_no_server(&error(10047)));
-        assert!(is_full(&error(10023)), "where it is about a stream");
+        assert!(has_no_server(&error(503, 10023)));
+        assert!(!has_no_server(&error(503, 10047)));
+        assert!(is_full(&error(503, 10023)), "where it is about a stream");
     }
 
     #[test]
     fn what_has_no_server_for_now_is_passing_and_what_is_wrong_is_not() {
-        let passes = |code: u64, err_code: u64| {
-            let error = json!({ "code": code, "err_code": err_code, "description": "" });
-            is_passing(&serde_json::from_value(error).unwrap())
-        };
         for (code, err_code) in [(503, 10008), (500, 10118), (500, 10119)] {
-            assert!(passes(code, err_code), "{err_code}");
+            assert!(is_passing(&error(code, err_code)), "{err_code}");
         }
         // Not found, no room, and no JetStream.
         for (code, err_code) in [(404, 10059), (503, 10077), (503, 10076)] {
-            assert!(!passes(code, err_code), "{err_code}");
+            assert!(!is_passing(&error(code, err_code)), "{err_code}");
         }
     }
 }

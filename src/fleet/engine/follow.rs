@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use futures_util::stream::{self, BoxStream, SelectAll, select_all};
 use serde_json::json;
 
-use super::error::{Denied, EngineError, has_no_server};
+use super::error::{Denied, EngineError};
 use super::names::SHARDS;
 use super::signs::Reconnected;
 use super::{Engine, layout, publish};
@@ -233,16 +233,13 @@ impl Follow {
             let subject = format!("CONSUMER.CREATE.{}", self.stream);
             let info = match self.engine.call::<consumer::Info>(subject, &body).await {
                 Ok(info) => info,
+                // The place is looked for again: the server may have crashed meanwhile.
                 Err(Denied::Passing(cause)) => {
                     layout::pause(&cause).await;
                     continue;
                 }
                 Err(Denied::Nobody) => {
                     layout::pause("nobody listens").await;
-                    continue;
-                }
-                Err(Denied::Said(error)) if has_no_server(&error) => {
-                    layout::pause(&error.to_string()).await;
                     continue;
                 }
                 Err(denied) => return Err(denied.into_error("reading a stream")),

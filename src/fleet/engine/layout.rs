@@ -5,22 +5,22 @@
 
 use std::time::Duration;
 
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{self, AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info as StreamInfo, RetentionPolicy, StorageType,
 };
-use async_nats::jetstream::{Context, ErrorCode};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Engine;
-use super::error::{Denied, EngineError, Kind, has_no_server};
+use super::error::{Denied, EngineError, Kind};
 use super::names::SHARDS;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long a ticket waits for a worker.
-const JOBS_AGE: Duration = DAY;
+pub(in crate::fleet) const JOBS_AGE: Duration = DAY;
 
 /// How long frames, results and blobs are kept: a coordinator whose machine slept over
 /// a weekend reads on where it was. One that is started anew has another name, and
@@ -173,9 +173,8 @@ impl Engine {
         let subject = format!("STREAM.CREATE.{}", config.name);
         let body = json!(config);
         loop {
-            match self.call::<StreamInfo>(subject.clone(), &body).await {
+            match self.answered::<StreamInfo>(&subject, &body).await {
                 Ok(_) => return Ok(()),
-                Err(Denied::Passing(cause)) => pause(&cause).await,
                 Err(Denied::Said(error)) if error.error_code() == ErrorCode::STREAM_NAME_EXIST => {
                     let found = self.stream_info(&config.name).await.map_err(Denied::Final)?;
                     // Gone again between the two questions.
@@ -189,15 +188,12 @@ impl Engine {
 
     /// Returns what is known of a stream; `None` if there is none.
     pub(super) async fn stream_info(&self, name: &str) -> Result<Option<StreamInfo>, EngineError> {
-        loop {
-            match self.call(format!("STREAM.INFO.{name}"), &json!({})).await {
-                Ok(info) => return Ok(Some(info)),
-                Err(Denied::Passing(cause)) => pause(&cause).await,
-                Err(Denied::Said(error)) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                    return Ok(None);
-                }
-                Err(denied) => return Err(denied.into_error("looking at a stream")),
+        match self.answered(&format!("STREAM.INFO.{name}"), &json!({})).await {
+            Ok(info) => Ok(Some(info)),
+            Err(Denied::Said(error)) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                Ok(None)
             }
+            Err(denied) => Err(denied.into_error("looking at a stream")),
         }
     }
 
@@ -219,37 +215,22 @@ impl Engine {
         let ours = consumer::IntoConsumerConfig::into_consumer_config(config.clone());
         let body = json!({ "stream_name": stream, "config": ours, "action": "create" });
         let subject = format!("CONSUMER.CREATE.{stream}.{name}.{}", config.filter_subject);
-        loop {
-            match self.call::<consumer::Info>(subject.clone(), &body).await {
-                Ok(info) => return Ok(bound(config, info, &self.jetstream)),
-                Err(Denied::Passing(cause)) => pause(&cause).await,
-                Err(Denied::Said(error)) if has_no_server(&error) => {
-                    pause(&error.to_string()).await;
-                }
-                Err(Denied::Said(error))
-                    if [ErrorCode::CONSUMER_ALREADY_EXISTS, ErrorCode::CONSUMER_NAME_EXIST]
-                        .contains(&error.error_code()) =>
-                {
-                    let subject = format!("CONSUMER.INFO.{stream}.{name}");
-                    let info = match self.call::<consumer::Info>(subject, &json!({})).await {
-                        Ok(info) => info,
-                        Err(Denied::Passing(cause)) => {
-                            pause(&cause).await;
-                            continue;
-                        }
-                        Err(denied) => return Err(denied.into_error("looking at a consumer")),
-                    };
-                    compare_consumers(&name, &ours, &info.config)?;
-                    return Ok(bound(config, info, &self.jetstream));
-                }
-                Err(denied) => return Err(denied.into_error("making a consumer")),
+        let info = match self.answered::<consumer::Info>(&subject, &body).await {
+            Ok(info) => info,
+            Err(Denied::Said(error))
+                if [ErrorCode::CONSUMER_ALREADY_EXISTS, ErrorCode::CONSUMER_NAME_EXIST]
+                    .contains(&error.error_code()) =>
+            {
+                let subject = format!("CONSUMER.INFO.{stream}.{name}");
+                let found = self.answered::<consumer::Info>(&subject, &json!({})).await;
+                let info = found.map_err(|denied| denied.into_error("looking at a consumer"))?;
+                compare_consumers(&name, &ours, &info.config)?;
+                info
             }
-        }
+            Err(denied) => return Err(denied.into_error("making a consumer")),
+        };
+        Ok(PullConsumer::new(config, info, self.jetstream.clone()))
     }
-}
-
-fn bound(config: pull::Config, info: consumer::Info, context: &Context) -> PullConsumer {
-    PullConsumer::new(config, info, context.clone())
 }
 
 /// Waits a little for a cluster to make up its mind.

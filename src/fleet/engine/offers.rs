@@ -9,10 +9,10 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::error::{Denied, EngineError};
+use super::error::EngineError;
 use super::publish::Unpublished;
 use super::{Engine, Job, layout};
 
@@ -95,18 +95,8 @@ impl Engine {
         loop {
             // The server tells of so many subjects at once.
             let body = json!({ "subjects_filter": filter, "offset": offset });
-            let page = match self.call::<Page>(subject.clone(), &body).await {
-                Ok(page) => page,
-                Err(Denied::Passing(cause)) => {
-                    layout::pause(&cause).await;
-                    continue;
-                }
-                Err(Denied::Nobody) => {
-                    layout::pause("nobody listens").await;
-                    continue;
-                }
-                Err(denied) => return Err(denied.into_error("looking for tickets")),
-            };
+            let page = self.awaited::<Page>(&subject, &body).await;
+            let page = page.map_err(|denied| denied.into_error("looking for tickets"))?;
             let subjects = page.state.subjects.unwrap_or_default();
             offset += subjects.len();
             let jobs = subjects.keys().filter_map(|subject| self.names.parse_job(subject));
@@ -129,16 +119,8 @@ impl Engine {
 
     pub(super) async fn purge(&self, subject: String) -> Result<(), EngineError> {
         let purge = format!("STREAM.PURGE.{}", self.names.jobs_stream());
-        let body = json!({ "filter": subject });
-        loop {
-            match self.call::<serde_json::Value>(purge.clone(), &body).await {
-                Ok(_) => return Ok(()),
-                Err(Denied::Passing(cause)) => layout::pause(&cause).await,
-                // A server that has just started, or none: `call` asks again soon.
-                Err(Denied::Nobody) => layout::pause("nobody listens").await,
-                Err(denied) => return Err(denied.into_error("withdrawing tickets")),
-            }
-        }
+        let purged = self.awaited::<Value>(&purge, &json!({ "filter": subject })).await;
+        purged.map(drop).map_err(|denied| denied.into_error("withdrawing tickets"))
     }
 }
 

@@ -3,18 +3,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::held::Name;
 use crate::event::UnitId;
+use crate::fleet::engine::JOBS_AGE;
 use crate::fleet::wire::Had;
 
-/// How long a run is remembered whose end nobody has told: as long as its tickets are kept.
-const AGE: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// What was had of slots, by their runs. It is bounded by what these have: their
+/// What was had of slots, by their runs. One whose end nobody tells is remembered as long as
+/// its tickets are kept. It is bounded by what these have: their
 /// coordinators remember more of each.
 #[derive(Default)]
 pub(super) struct Taken(Mutex<HashMap<Arc<str>, Of>>);
@@ -30,7 +28,7 @@ impl Taken {
     pub(super) fn begins(&self, name: &Name, attempt: u32) -> bool {
         let mut runs = self.lock();
         if !runs.contains_key(&name.run) {
-            runs.retain(|_, of| of.last.elapsed() < AGE);
+            runs.retain(|_, of| of.last.elapsed() < JOBS_AGE);
         }
         let now = Instant::now();
         let new = || Of { slots: HashMap::new(), last: now };
@@ -94,7 +92,7 @@ mod tests {
         assert!(taken.begins(&one, 1) && taken.begins(&two, 1));
         taken.forget("one");
         assert_eq!(taken.had(&one), None);
-        tokio::time::advance(AGE).await;
+        tokio::time::advance(JOBS_AGE).await;
         assert!(taken.begins(&three, 1));
         assert_eq!(taken.had(&two), None);
         assert!(taken.had(&three).is_some());
