@@ -204,24 +204,25 @@ pub enum Ahead {
 }
 
 impl Keys {
-    /// Reads a raw terminal until it is gone, nobody hears or this value is
-    /// dropped.
+    /// Reads a raw terminal until it is gone, or the one that is drawn on is,
+    /// nobody hears or this value is dropped.
     ///
     /// # Errors
     ///
     /// If there is no thread or pipe to be had.
     pub fn read(
-        input: impl AsFd,
+        (input, output): (impl AsFd, impl AsFd),
         ahead: Ahead,
         mut tell: impl FnMut(FromTerminal) -> ControlFlow<()> + Send + 'static,
     ) -> io::Result<Self> {
         let input = input.as_fd().try_clone_to_owned()?;
+        let output = output.as_fd().try_clone_to_owned()?;
         let (over, wait) = io::pipe()?;
         let may_read = Arc::new(Mutex::new(true));
         let allowed = Arc::clone(&may_read);
         let reading = move || {
-            let mut reader =
-                Reader { input, over, decoder: Decoder::default(), ahead: Some(ahead) };
+            let (decoder, ahead) = (Decoder::default(), Some(ahead));
+            let mut reader = Reader { input, output, over, decoder, ahead };
             loop {
                 let mut typed = Vec::new();
                 let was_read = {
@@ -264,6 +265,8 @@ enum Read {
 /// What reads a terminal, piece by piece.
 struct Reader {
     input: OwnedFd,
+    /// What is drawn on. It says when it is gone.
+    output: OwnedFd,
     /// Ready once nothing is to be read any more.
     over: PipeReader,
     decoder: Decoder,
@@ -279,9 +282,12 @@ impl Reader {
             Some(wait) => PollTimeout::try_from(wait).expect("a wait is some seconds"),
             None => PollTimeout::NONE,
         };
-        let mut both =
-            [self.over.as_fd(), self.input.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        match poll(&mut both, wait) {
+        let mut all = [
+            PollFd::new(self.over.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.input.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.output.as_fd(), PollFlags::empty()),
+        ];
+        match poll(&mut all, wait) {
             Ok(0) => {
                 self.ahead = None;
                 self.decoder.settle(typed);
@@ -291,9 +297,15 @@ impl Reader {
             Err(Errno::EINTR) => return Read::Some,
             Err(_) => return Read::Gone,
         }
-        let [over, input_events] = both.map(|one| one.revents().unwrap_or(PollFlags::POLLERR));
+        let [over, input_events, output] =
+            all.map(|one| one.revents().unwrap_or(PollFlags::POLLERR));
         if !over.is_empty() {
             return Read::Over;
+        }
+        // What was typed before is read first.
+        if input_events.is_empty() && !output.is_empty() {
+            self.decoder.settle(typed);
+            return Read::Gone;
         }
         let mut buffer = [0; READ_CAP];
         match read(&self.input, &mut buffer) {
@@ -491,7 +503,7 @@ mod tests {
         let tell = move |one| {
             sender.send(one).map_or(ControlFlow::Break(()), |()| ControlFlow::Continue(()))
         };
-        (Keys::read(input, ahead, tell).unwrap(), receiver)
+        (Keys::read((input, input), ahead, tell).unwrap(), receiver)
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::Lines;
 use crate::cli::chat::clock::Clock;
 use crate::cli::chat::desk::{Seen, Step};
 use crate::cli::chat::terminal::{SEEN_CAP, SessionNumber, ToTerminal};
-use crate::cli::chat::tty;
+use crate::cli::chat::tty::{self, FromTerminal};
 use crate::config::{Bell, Environment};
 
 /// Most bytes of a line: what a terminal takes.
@@ -66,14 +66,24 @@ pub(in crate::cli::chat) fn start(making: Making) -> io::Result<JoinHandle<()>> 
     thread::Builder::new().name("lines".to_owned()).spawn(move || cooked.go())
 }
 
-/// Tells whenever a line can be read, and waits to be asked again.
+/// Tells whenever a line can be read, and waits to be asked again. Tells once that the
+/// terminal is gone on which lines appear.
 fn watch(sender: SyncSender<ToTerminal>) -> io::Result<Sender<()>> {
     let (again, asked) = channel();
     let watching = move || {
-        let stdin = io::stdin();
+        let (stdin, stdout) = (io::stdin(), io::stdout());
         loop {
-            let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+            let mut fds = [
+                PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+                PollFd::new(stdout.as_fd(), PollFlags::empty()),
+            ];
             while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}
+            // What was typed before is read first.
+            if fds[0].any() == Some(false) && fds[1].any() == Some(true) {
+                // Nobody may be there to hear it any more.
+                let _ = sender.send(ToTerminal::Typed(FromTerminal::Gone));
+                return;
+            }
             if sender.send(ToTerminal::Readable).is_err() || asked.recv().is_err() {
                 return;
             }
@@ -158,8 +168,9 @@ impl Cooked {
             }
             ToTerminal::Back => self.set_away(false),
             ToTerminal::Over => self.is_over = true,
+            ToTerminal::Typed(FromTerminal::Gone) => self.tell(Step::Gone),
             // Of a screen.
-            ToTerminal::Typed(_) | ToTerminal::Resized => {}
+            ToTerminal::Typed(FromTerminal::Typed(_)) | ToTerminal::Resized => {}
         }
     }
 
