@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use async_nats::jetstream;
 use async_nats::jetstream::consumer::{self, AckPolicy};
+use async_nats::{Subscriber, jetstream};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -386,6 +386,62 @@ async fn tickets_wait_over_a_crash_and_so_does_who_waits_for_them() {
     server.restart();
     ticket.done().await.unwrap();
     assert!(ticket_now(&mut tickets, &engine).await.is_none());
+}
+
+/// Stands beside workers in the place of JetStream: hears who asks for a consumer.
+async fn consumers_asked_for(server: &NatsServer) -> (async_nats::Client, Subscriber) {
+    let client = async_nats::connect(server.url()).await.expect("the server is there");
+    let asks = client.subscribe("$JS.API.CONSUMER.CREATE.>").await.expect("nobody forbids it");
+    client.flush().await.expect("the server is there");
+    (client, asks)
+}
+
+#[tokio::test]
+async fn tickets_come_again_after_a_time_without_jetstream() {
+    let Some(mut server) = NatsServer::start() else { return };
+    let engine = patient(&server).await;
+    let mut tickets = engine.pull(&["gpu".into()]).await.unwrap();
+    server.restart_without_storage();
+    let (client, mut asks) = consumers_asked_for(&server).await;
+    let mut waiting = Box::pin(tickets.next());
+    let off = r#"{"type":"io.nats.jetstream.api.v1.consumer_create_response",
+        "error":{"code":503,"err_code":10076,"description":"jetstream not enabled"}}"#;
+    // What it says does not end the wait: they are looked for again.
+    for _ in 0..2 {
+        let asked = tokio::select! {
+            ticket = &mut waiting => panic!("there is none: {ticket:?}"),
+            asked = timeout(HANG_LIMIT, asks.next()) => asked.expect("it is asked").unwrap(),
+        };
+        let reply = asked.reply.expect("an answer is awaited");
+        client.publish(reply, off.into()).await.unwrap();
+    }
+    drop((client, asks));
+    server.restart();
+    offer(&engine, [job(1), Job { label: Some("gpu".into()), ..job(2) }]).await;
+    let first = timeout(HANG_LIMIT, waiting).await.expect("it comes").unwrap();
+    let second = timeout(HANG_LIMIT, tickets.next()).await.expect("it comes").unwrap();
+    let mut units = [first.job.unit, second.job.unit];
+    units.sort_unstable();
+    assert_eq!(units, [1, 2]);
+}
+
+#[tokio::test]
+async fn tickets_come_to_one_who_left_off_while_its_consumers_were_looked_for() {
+    let Some(mut server) = NatsServer::start() else { return };
+    let engine = patient(&server).await;
+    let mut tickets = engine.pull(&[]).await.unwrap();
+    server.restart_without_storage();
+    let (client, mut asks) = consumers_asked_for(&server).await;
+    tokio::select! {
+        ticket = tickets.next() => panic!("there is none: {ticket:?}"),
+        // Nobody answers it, and whoever waits for a ticket does something else.
+        asked = timeout(HANG_LIMIT, asks.next()) => drop(asked.expect("it is asked")),
+    }
+    drop((client, asks));
+    server.restart();
+    offer(&engine, [job(1)]).await;
+    let ticket = timeout(HANG_LIMIT, tickets.next()).await.expect("it comes").unwrap();
+    assert_eq!(ticket.job, job(1));
 }
 
 #[tokio::test]

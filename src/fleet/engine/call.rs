@@ -1,5 +1,6 @@
 //! Requests to JetStream itself.
 
+use async_nats::jetstream::consumer;
 use async_nats::jetstream::context::RequestErrorKind;
 use async_nats::jetstream::response::Response;
 use serde::de::DeserializeOwned;
@@ -39,6 +40,21 @@ impl Engine {
         }
     }
 
+    /// Asks once for a consumer, `path` being its stream and, if it has one, its name and what
+    /// it filters.
+    pub(super) async fn make_consumer(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<consumer::Info, Denied> {
+        match self.call(format!("CONSUMER.CREATE.{path}"), body).await {
+            Err(Denied::Said(error)) if has_no_server(&error) => {
+                Err(Denied::Passing(error.to_string()))
+            }
+            answer => answer,
+        }
+    }
+
     /// Asks JetStream once, `subject` being what comes after `$JS.API.`.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
@@ -46,7 +62,6 @@ impl Engine {
         body: &Value,
     ) -> Result<T, Denied> {
         let refused = self.signs.refused(&format!("$JS.API.{subject}"));
-        let makes_consumer = subject.starts_with("CONSUMER.CREATE.");
         let mut reconnected = self.signs.reconnected();
         let answer = tokio::select! {
             answer = self.jetstream.request::<_, _, Response<T>>(subject, body) => answer,
@@ -56,9 +71,7 @@ impl Engine {
         };
         match answer {
             Ok(Response::Ok(answer)) => Ok(answer),
-            Ok(Response::Err { error })
-                if is_passing(&error) || makes_consumer && has_no_server(&error) =>
-            {
+            Ok(Response::Err { error }) if is_passing(&error) => {
                 Err(Denied::Passing(error.to_string()))
             }
             Ok(Response::Err { error }) => Err(Denied::Said(error)),

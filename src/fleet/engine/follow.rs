@@ -230,8 +230,7 @@ impl Follow {
                 "stream_name": self.stream,
                 "config": consumer::IntoConsumerConfig::into_consumer_config(config.clone()),
             });
-            let subject = format!("CONSUMER.CREATE.{}", self.stream);
-            let info = match self.engine.call::<consumer::Info>(subject, &body).await {
+            let info = match self.engine.make_consumer(&self.stream, &body).await {
                 Ok(info) => info,
                 // The place is looked for again: the server may have crashed meanwhile.
                 Err(Denied::Passing(cause)) => {

@@ -214,8 +214,14 @@ impl Engine {
         };
         let ours = consumer::IntoConsumerConfig::into_consumer_config(config.clone());
         let body = json!({ "stream_name": stream, "config": ours, "action": "create" });
-        let subject = format!("CONSUMER.CREATE.{stream}.{name}.{}", config.filter_subject);
-        let info = match self.answered::<consumer::Info>(&subject, &body).await {
+        let path = format!("{stream}.{name}.{}", config.filter_subject);
+        let made = loop {
+            match self.make_consumer(&path, &body).await {
+                Err(Denied::Passing(cause)) => pause(&cause).await,
+                made => break made,
+            }
+        };
+        let info = match made {
             Ok(info) => info,
             Err(Denied::Said(error))
                 if [ErrorCode::CONSUMER_ALREADY_EXISTS, ErrorCode::CONSUMER_NAME_EXIST]

@@ -153,7 +153,8 @@ impl Engine {
     }
 
     /// Tells whether there is no stream for messages under a subject. As long as
-    /// nobody can tell there may be one.
+    /// whoever knows cannot tell there may be one. Where nobody listens there is none: a
+    /// server that has just started has had its time by now.
     async fn has_none_for(&self, subject: &str) -> bool {
         let filter = json!({ "subject": subject });
         match self.call::<Value>("STREAM.NAMES".into(), &filter).await {

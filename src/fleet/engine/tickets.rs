@@ -106,10 +106,13 @@ impl Tickets {
     }
 
     async fn find_consumers(&mut self) -> Result<(), EngineError> {
-        self.consumers.clear();
+        let mut found = Vec::with_capacity(self.labels.len());
         for label in &self.labels {
-            self.consumers.push(self.engine.consumer(label.as_deref()).await?);
+            found.push(self.engine.consumer(label.as_deref()).await?);
         }
+        // Until all are found the old ones are asked, also after this was left off: who
+        // asks nobody never hears that it has to look for others.
+        self.consumers = found;
         Ok(())
     }
 
@@ -148,8 +151,9 @@ impl Tickets {
                 Word::NoConsumer => {
                     drop(asked);
                     layout::pause("no consumer").await;
-                    // A server that has just started has none yet; later it has.
                     match self.find_consumers().await {
+                        // A server that has just started has none yet. Those that were
+                        // known are asked, and looked for again when that says so.
                         Ok(()) | Err(EngineError::NoJetStream { cause: _ }) => return Ok(None),
                         Err(error) => return Err(error),
                     }

@@ -168,6 +168,14 @@ impl NatsServer {
         std::thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
     }
 
+    /// Starts it again as one without JetStream. The next restart brings that back.
+    pub(crate) fn restart_without_storage(&mut self) {
+        let without = format!("listen: {ADDRESS:?}\n");
+        let whole = std::mem::replace(&mut self.configuration, without);
+        self.restart();
+        self.configuration = whole;
+    }
+
     /// Kills the server, so that it has no time to say or write anything.
     pub(crate) fn kill9(&mut self) {
         if let Some(mut child) = self.running.take() {
