@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval_at, sleep};
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::grant::grant;
@@ -176,14 +176,14 @@ impl Lent {
     /// come to after all.
     async fn again(&self, next: Option<Claimant>, arriving: &mut mpsc::Receiver<FromFar>) -> Again {
         let Self { place, far } = self;
-        let Shared { post, lease, lookout, .. } = &*place.shared;
+        let Shared { post, lookout, .. } = &*place.shared;
         let claimant = match next {
             Some(claimant) => claimant,
             None => {
                 let mut claimed = post.waits(far.seat.unit);
-                // The ticket that it had may be gone.
+                // The ticket that it had may be gone. Later that is looked for with all
+                // that wait.
                 place.offer();
-                let mut offered = interval_at(Instant::now() + *lease * 2, *lease * 2);
                 let mut looking = pin!(lookout.looks(&far.line));
                 loop {
                     tokio::select! {
@@ -206,7 +206,6 @@ impl Lent {
                             | FromFar::NoEnd { .. }
                             | FromFar::Unreadable { attempt: _ } => {}
                         },
-                        _ = offered.tick() => place.offer(),
                         never = &mut looking => match never {},
                     }
                 }

@@ -39,7 +39,7 @@ pub(super) enum FromFar {
     End(FarEnd),
     /// Its worker lives, and has heard up to this number.
     Beat { attempt: u32, heard: u64 },
-    /// Another worker asks for it.
+    /// A worker asks for it.
     Claim(Claimant),
     /// Something that its units say came and cannot be read.
     Unreadable {
@@ -298,7 +298,7 @@ impl<'a> Near<'a> {
         if self.end.is_none() && is_lost {
             return Some(self.lost(Some(claimant)));
         }
-        // As above.
+        // It may have gone by now.
         let _ = claimant.reply.send(Claimed::Held);
         None
     }

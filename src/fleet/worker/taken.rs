@@ -12,8 +12,8 @@ use crate::fleet::engine::JOBS_AGE;
 use crate::fleet::wire::Had;
 
 /// What was had of slots, by their runs. One whose end nobody tells is remembered as long as
-/// its tickets are kept. It is bounded by what these have: their
-/// coordinators remember more of each.
+/// its tickets are kept. It is bounded by what these have: their coordinators remember more
+/// of each.
 #[derive(Default)]
 pub(super) struct Taken(Mutex<HashMap<Arc<str>, Of>>);
 

@@ -44,7 +44,7 @@ fn end(changes: Arc<str>) -> FarEnd {
     FarEnd { attempt: 1, after: 0, words, outcome, changes: Some(changes), left: None }
 }
 
-/// Takes the only slot, as a worker does, and returns its run and which it is.
+/// Takes the first slot, as a worker does, and returns its run and which it is.
 pub(super) fn takes_one(runtime: &Runtime, engine: &Engine) -> (Arc<str>, UnitId) {
     let ticket = runtime.block_on(async {
         let mut tickets = engine.pull(&[]).await.expect("there are tickets");
@@ -106,6 +106,9 @@ fn a_ticket_that_is_gone_is_given_out_anew() {
     let (place, model) = (table(3), echo());
     let running = map(&fleet, &place, &model, &KEPT).start();
     let runtime = Runtime::new().expect("a runtime");
+    // One of them has been lost before, and waits as the others do.
+    takes_one(&runtime, &runtime.block_on(engine(&fleet)));
+    until("a slot is lost", || !logged(&place, "lost").is_empty());
     let context = runtime.block_on(async {
         let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
         jetstream::new(client)
