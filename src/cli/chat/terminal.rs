@@ -387,7 +387,7 @@ impl Terminal {
         }
         let raw = Raw::enter(&self.stdin, io::stdout())?;
         let sender = self.sender.clone();
-        let keys = Keys::read((&self.stdin, io::stdout()), ahead, move |typed| {
+        let keys = Keys::read(&self.stdin, io::stdout(), ahead, move |typed| {
             match sender.send(ToTerminal::Typed(typed)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),

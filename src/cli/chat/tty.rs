@@ -211,7 +211,8 @@ impl Keys {
     ///
     /// If there is no thread or pipe to be had.
     pub fn read(
-        (input, output): (impl AsFd, impl AsFd),
+        input: impl AsFd,
+        output: impl AsFd,
         ahead: Ahead,
         mut tell: impl FnMut(FromTerminal) -> ControlFlow<()> + Send + 'static,
     ) -> io::Result<Self> {
@@ -221,8 +222,8 @@ impl Keys {
         let may_read = Arc::new(Mutex::new(true));
         let allowed = Arc::clone(&may_read);
         let reading = move || {
-            let (decoder, ahead) = (Decoder::default(), Some(ahead));
-            let mut reader = Reader { input, output, over, decoder, ahead };
+            let decoder = Decoder::default();
+            let mut reader = Reader { input, output, over, decoder, ahead: Some(ahead) };
             loop {
                 let mut typed = Vec::new();
                 let was_read = {
@@ -499,11 +500,19 @@ mod tests {
     }
 
     fn reading(input: &OwnedFd, ahead: Ahead) -> (Keys, Receiver<FromTerminal>) {
+        reading_beside(input, input, ahead)
+    }
+
+    fn reading_beside(
+        input: &OwnedFd,
+        output: &OwnedFd,
+        ahead: Ahead,
+    ) -> (Keys, Receiver<FromTerminal>) {
         let (sender, receiver) = mpsc::channel();
         let tell = move |one| {
             sender.send(one).map_or(ControlFlow::Break(()), |()| ControlFlow::Continue(()))
         };
-        (Keys::read((input, input), ahead, tell).unwrap(), receiver)
+        (Keys::read(input, output, ahead, tell).unwrap(), receiver)
     }
 
     #[test]
@@ -579,6 +588,19 @@ mod tests {
         drop(master);
         assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(FromTerminal::Gone));
         assert!(typed.recv_timeout(HANG_LIMIT).is_err());
+    }
+
+    #[test]
+    fn what_was_typed_is_read_before_another_terminal_is_gone_that_is_drawn_on() {
+        let (typed_at, drawn_on) = (openpty(None, None).unwrap(), openpty(None, None).unwrap());
+        let mut raw = tcgetattr(&typed_at.slave).unwrap();
+        cfmakeraw(&mut raw);
+        tcsetattr(&typed_at.slave, SetArg::TCSANOW, &raw).unwrap();
+        write(&typed_at.master, b"a").unwrap();
+        drop(drawn_on.master);
+        let (_keys, typed) = reading_beside(&typed_at.slave, &drawn_on.slave, Ahead::Chat);
+        let next = || typed.recv_timeout(HANG_LIMIT).unwrap();
+        assert_eq!([next(), next()], [letter('a'), FromTerminal::Gone]);
     }
 
     #[test]

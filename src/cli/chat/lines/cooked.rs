@@ -78,8 +78,9 @@ fn watch(sender: SyncSender<ToTerminal>) -> io::Result<Sender<()>> {
                 PollFd::new(stdout.as_fd(), PollFlags::empty()),
             ];
             while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}
+            let [stdin, stdout] = fds.map(|one| one.revents().unwrap_or(PollFlags::POLLERR));
             // What was typed before is read first.
-            if fds[0].any() == Some(false) && fds[1].any() == Some(true) {
+            if stdin.is_empty() && !stdout.is_empty() {
                 // Nobody may be there to hear it any more.
                 let _ = sender.send(ToTerminal::Typed(FromTerminal::Gone));
                 return;
