@@ -414,6 +414,7 @@ async fn tickets_come_again_after_a_time_without_jetstream() {
         };
         let reply = asked.reply.expect("an answer is awaited");
         client.publish(reply, off.into()).await.unwrap();
+        client.flush().await.unwrap();
     }
     drop((client, asks));
     server.restart();
@@ -435,7 +436,7 @@ async fn tickets_come_to_one_who_left_off_while_its_consumers_were_looked_for() 
     tokio::select! {
         ticket = tickets.next() => panic!("there is none: {ticket:?}"),
         // Nobody answers it, and whoever waits for a ticket does something else.
-        asked = timeout(HANG_LIMIT, asks.next()) => drop(asked.expect("it is asked")),
+        asked = timeout(HANG_LIMIT, asks.next()) => drop(asked.expect("it is asked").unwrap()),
     }
     drop((client, asks));
     server.restart();

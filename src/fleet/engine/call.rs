@@ -41,7 +41,7 @@ impl Engine {
     }
 
     /// Asks once for a consumer, `path` being its stream and, if it has one, its name and what
-    /// it filters.
+    /// it filters. That there is no server for it passes.
     pub(super) async fn make_consumer(
         &self,
         path: &str,

@@ -61,10 +61,11 @@ impl Engine {
                 wanted.push(Some(label.clone()));
             }
         }
-        let (engine, consumers) = (self.clone(), Vec::new());
-        let mut tickets = Tickets { engine, labels: wanted, consumers, say: |_| {} };
-        tickets.find_consumers().await?;
-        Ok(tickets)
+        let mut consumers = Vec::with_capacity(wanted.len());
+        for label in &wanted {
+            consumers.push(self.consumer(label.as_deref()).await?);
+        }
+        Ok(Tickets { engine: self.clone(), labels: wanted, consumers, say: |_| {} })
     }
 }
 
@@ -105,14 +106,11 @@ impl Tickets {
         }
     }
 
-    async fn find_consumers(&mut self) -> Result<(), EngineError> {
-        let mut found = Vec::with_capacity(self.labels.len());
+    /// Makes consumers that are gone. They have the names that they had.
+    async fn make_consumers(&self) -> Result<(), EngineError> {
         for label in &self.labels {
-            found.push(self.engine.consumer(label.as_deref()).await?);
+            self.engine.consumer(label.as_deref()).await?;
         }
-        // Until all are found the old ones are asked, also after this was left off: who
-        // asks nobody never hears that it has to look for others.
-        self.consumers = found;
         Ok(())
     }
 
@@ -121,8 +119,8 @@ impl Tickets {
         let engine = self.engine.clone();
         let mut reconnected = engine.signs.reconnected();
         let mut asked = Asked::new(&engine).await?;
-        for index in 0..self.consumers.len() {
-            asked.request(&self.consumers[index], index).await;
+        for (index, consumer) in self.consumers.iter().enumerate() {
+            asked.request(consumer, index).await;
         }
         let mut heard = vec![Instant::now(); self.consumers.len()];
         loop {
@@ -151,9 +149,8 @@ impl Tickets {
                 Word::NoConsumer => {
                     drop(asked);
                     layout::pause("no consumer").await;
-                    match self.find_consumers().await {
-                        // A server that has just started has none yet. Those that were
-                        // known are asked, and looked for again when that says so.
+                    match self.make_consumers().await {
+                        // A server that has just started has none yet; later it has.
                         Ok(()) | Err(EngineError::NoJetStream { cause: _ }) => return Ok(None),
                         Err(error) => return Err(error),
                     }
