@@ -29,6 +29,8 @@ mod budgets;
 mod cancel;
 /// `tine skills` and `tine agents`: lists and checks.
 mod catalogue;
+/// Faults that users of other harnesses reported, each with its input in `tests/cases`.
+mod cases;
 /// The chat on a pseudo-terminal, and the screen as it is then.
 mod chat;
 /// The chat without a screen: lines in, lines out.
@@ -185,6 +187,8 @@ mod support {
     pub(crate) mod nats;
     /// What a test keeps of a screen.
     pub(crate) mod picture;
+    /// A case whose files a server plays.
+    pub(crate) mod play;
     /// A provider on paused time that takes so much and no more.
     pub(crate) mod provider;
     /// The records of stream-json, read back.

@@ -1,0 +1,37 @@
+//! Faults that users of comparable harnesses reported, tried on this binary.
+//!
+//! A case has its input in `tests/cases/NAME` and is played by [`Case`](crate::support::play::Case).
+//! Each module holds the cases of one kind and further inputs of that kind.
+
+/// Messages to agents that have ended, and reports that imitate headings.
+mod agents;
+/// Errors that have to name the real cause.
+mod causes;
+/// Commands and what they leave running.
+mod commands;
+/// How an answer of a model ends, and what proves that it is whole.
+mod endings;
+/// Tools that write: links, line ends, indentation, encodings, names.
+mod files;
+/// Hooks and rules that cannot be understood: the call does not run.
+mod gates;
+/// What is piped in, and what configuration files hold.
+mod input;
+/// Instructions and agent definitions that a repository brings along.
+mod instructions;
+/// Replies, schemas and results of MCP servers in unusual shapes.
+mod mcp;
+/// Conversations that outgrow the context window.
+mod overflow;
+/// What reviewers of one change share.
+mod reviews;
+/// Searches that have to say what they left out.
+mod searches;
+/// Servers and chat templates that refuse what others accept.
+mod strict_servers;
+/// Slots, rows and reviews whose answers are not whole.
+mod wholeness;
+/// The wordings of errors that servers send.
+mod wordings;
+/// Agents in worktrees of their own.
+mod worktrees;

@@ -1,0 +1,1 @@
+//! Messages to agents that have ended, and reports that imitate headings.

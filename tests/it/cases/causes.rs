@@ -1,0 +1,1 @@
+//! Errors that have to name the real cause.

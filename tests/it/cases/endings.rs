@@ -1,0 +1,1 @@
+//! How an answer of a model ends, and what proves that it is whole.

@@ -1,0 +1,1 @@
+//! Tools that write: links, line ends, indentation, encodings, names.

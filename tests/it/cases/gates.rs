@@ -1,0 +1,1 @@
+//! Hooks and rules that cannot be understood: the call does not run.

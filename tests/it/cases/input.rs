@@ -1,0 +1,1 @@
+//! What is piped in, and what configuration files hold.

@@ -1,0 +1,1 @@
+//! Instructions and agent definitions that a repository brings along.

@@ -1,0 +1,1 @@
+//! Replies, schemas and results of MCP servers in unusual shapes.

@@ -1,0 +1,1 @@
+//! Conversations that outgrow the context window.

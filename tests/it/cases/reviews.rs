@@ -1,0 +1,1 @@
+//! What reviewers of one change share.

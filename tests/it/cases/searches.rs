@@ -1,0 +1,1 @@
+//! Searches that have to say what they left out.

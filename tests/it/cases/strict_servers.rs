@@ -1,0 +1,1 @@
+//! Servers and chat templates that refuse what others accept.

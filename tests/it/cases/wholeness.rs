@@ -1,0 +1,1 @@
+//! Slots, rows and reviews whose answers are not whole.

@@ -1,0 +1,1 @@
+//! The wordings of errors that servers send.

@@ -1,0 +1,1 @@
+//! Agents in worktrees of their own.
