@@ -57,7 +57,7 @@ pub use preset::{
     EffortKey, Mover, OutputLimitKey, PRESETS, Preset, Quirks, ReasoningBack, UsageInStream,
 };
 pub(crate) use server::is_loopback;
-pub use server::{KeySource, ServerModel};
+pub use server::{FIRST_BYTE, KeySource, NEAR_FIRST_BYTE, ServerModel};
 pub use share::WindowShare;
 pub use sources::Sources;
 pub use telemetry::{Encoding, OTLP_HEADERS, Sampler, Telemetry, TelemetryError, TraceParent};

@@ -17,6 +17,7 @@ pub mod retry;
 pub mod scripted;
 pub mod served;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +50,12 @@ pub trait Model: Send + Sync {
     /// Returns what is known of it.
     fn facts(&self) -> &Facts {
         &Facts::UNBOUNDED
+    }
+
+    /// Takes `tokens` as the context window from now on, because the server named it when
+    /// it refused a request. Returns whether that is less than what was known.
+    fn learn_window(&self, _tokens: NonZeroU64) -> bool {
+        false
     }
 
     /// Answers a request piece by piece.
@@ -167,6 +174,9 @@ pub struct ModelError {
     pub should_retry: Option<bool>,
     /// The tokens that were counted before it went wrong. They are paid for.
     pub spent: Usage,
+    /// The model's context window in tokens, if an error of the kind
+    /// [`Overflow`](ModelErrorKind::Overflow) names it.
+    pub window: Option<NonZeroU64>,
 }
 
 impl ModelError {
@@ -179,6 +189,7 @@ impl ModelError {
             retry_after: None,
             should_retry: None,
             spent: Usage::default(),
+            window: None,
         }
     }
 }
@@ -198,6 +209,8 @@ pub enum ModelErrorKind {
     Overloaded,
     /// The connection could not be made or broke before the answer began.
     Connection,
+    /// Nothing listens at the address, which is on this machine.
+    NotRunning,
     /// The answer broke off before its end.
     Cut,
     /// The server was silent for too long.
@@ -223,9 +236,12 @@ impl ModelErrorKind {
             Self::Authentication => FailureKind::Authentication,
             Self::Request => FailureKind::Request,
             Self::Overflow => FailureKind::Overflow,
-            Self::RateLimited | Self::Overloaded | Self::Connection | Self::Cut | Self::Silent => {
-                FailureKind::Provider
-            }
+            Self::RateLimited
+            | Self::Overloaded
+            | Self::Connection
+            | Self::NotRunning
+            | Self::Cut
+            | Self::Silent => FailureKind::Provider,
         }
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
+use super::repetition::Repetition;
 use super::turn::millis;
 use super::{Unit, size};
 use crate::event::{AfterFailure, Outcome, Piece, RequestFailed, ThrottleCause, Throttled};
@@ -240,6 +241,7 @@ impl Unit {
         // Side by side: what the gate has let through goes out in this moment,
         // and not after something else that closes it.
         let (mut next, ()) = tokio::join!(chunks.next(), admitted);
+        let mut repetition = Repetition::default();
         while let Some(chunk) = next {
             let piece = match chunk? {
                 Chunk::Text(text) => Piece::Text(text),
@@ -250,6 +252,10 @@ impl Unit {
                 }
             };
             audience.has_begun();
+            let (Piece::Text(text) | Piece::Thinking(text)) = &piece;
+            if let Some(repeated) = repetition.push(text) {
+                return Err(repeats(repeated));
+            }
             if let Audience::Turn(_) = audience {
                 self.context.line.tell(UnitEvent::Delta(piece)).await;
             }
@@ -351,6 +357,13 @@ fn give_back(pass: Pass, answer: &Result<Answer, ModelError>, estimate: u64) {
     }
 }
 
+/// The error of an answer that was stopped because it repeats one text. Asked again, the
+/// model would most likely do the same.
+fn repeats(repeated: &str) -> ModelError {
+    let message = format!("the model repeated {repeated:?} without end; its answer was stopped");
+    ModelError { should_retry: Some(false), ..ModelError::new(ModelErrorKind::Cut, message) }
+}
+
 fn broke_off(error: &ModelError) -> bool {
     match error.kind {
         ModelErrorKind::Cut | ModelErrorKind::Silent => true,
@@ -359,7 +372,8 @@ fn broke_off(error: &ModelError) -> bool {
         | ModelErrorKind::Overflow
         | ModelErrorKind::RateLimited
         | ModelErrorKind::Overloaded
-        | ModelErrorKind::Connection => false,
+        | ModelErrorKind::Connection
+        | ModelErrorKind::NotRunning => false,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,8 +19,9 @@ use crate::config::{
 use crate::guard::sandbox::{Insistence, NoBwrap, NoLandlock};
 use crate::message::counted;
 use crate::model::Models;
-use crate::model::http::{self, probe};
-use crate::model::served::Served;
+use crate::model::http;
+use crate::model::http::probe::{self, AvailableModel};
+use crate::model::served::{CONTEXT_WINDOW, Served};
 use crate::report::sanitise;
 
 /// How long a server may take to list its models. A hosted one on a slow line
@@ -160,13 +162,15 @@ async fn hosted(server: &ServerModel) -> Verdict {
         Err(error) => return Verdict::Bad(error.to_string(), "mend the configuration".to_owned()),
     };
     // Anthropic lists versions with their dates, and takes names without.
-    let is_listed = |listed: &String| match api {
-        Api::Chat | Api::Responses => listed == model,
-        Api::Anthropic => listed.starts_with(model.as_str()),
+    let is_listed = |listed: &&AvailableModel| match api {
+        Api::Chat | Api::Responses => listed.id == *model,
+        Api::Anthropic => listed.id.starts_with(model.as_str()),
     };
     match client.served_models(MODEL_LIMIT).await {
-        Ok(models) if models.is_empty() || models.iter().any(is_listed) => {
-            Verdict::Good(format!("{model} at {url}"))
+        Ok(models) if models.is_empty() => Verdict::Good(format!("{model} at {url}")),
+        Ok(models) if models.iter().any(|listed| is_listed(&listed)) => {
+            let window = models.iter().find(is_listed).and_then(|listed| listed.context_window);
+            found(&format!("{model} at {url}"), window, server.context_window)
         }
         Ok(models) => Verdict::Bad(
             format!("{url} answers, but does not list `{model}`"),
@@ -179,6 +183,20 @@ async fn hosted(server: &ServerModel) -> Verdict {
     }
 }
 
+/// Compares the context window that the server runs a model with and the one that tine takes
+/// it to have.
+fn found(model: &str, window: Option<NonZeroU32>, configured: Option<u32>) -> Verdict {
+    let Some(window) = window.map(NonZeroU32::get) else { return Verdict::Good(model.to_owned()) };
+    let assumed = configured.map_or(CONTEXT_WINDOW, u64::from);
+    match u64::from(window) < assumed {
+        true => Verdict::Note(format!(
+            "{model}; the server gives it a context window of {window} tokens, but tine assumes \
+             {assumed}: set `context_window = {window}` for it in config.toml"
+        )),
+        false => Verdict::Good(format!("{model}, context window {window}")),
+    }
+}
+
 /// Looks at the usual ports all at once. A server that is not there is not
 /// worth a line of its own.
 async fn local_servers() -> Vec<Finding> {
@@ -188,8 +206,9 @@ async fn local_servers() -> Vec<Finding> {
         let text = match models.as_slice() {
             [] => format!("{name} at {url}, but it lists no model"),
             [first, ..] => format!(
-                "{name} at {url} with {}: `OPENAI_BASE_URL={url} tine -m {first} -p …`",
-                named(&models)
+                "{name} at {url} with {}: `OPENAI_BASE_URL={url} tine -m {} -p …`",
+                named(&models),
+                first.id
             ),
         };
         Some(Finding { subject: "local server", verdict: Verdict::Good(text) })
@@ -204,8 +223,9 @@ async fn local_servers() -> Vec<Finding> {
     found
 }
 
-fn named(models: &[String]) -> String {
-    let mut names = models.iter().take(NAMED_MODELS).cloned().collect::<Vec<_>>().join(", ");
+fn named(models: &[AvailableModel]) -> String {
+    let ids = models.iter().take(NAMED_MODELS).map(|model| model.id.as_str());
+    let mut names = ids.collect::<Vec<_>>().join(", ");
     if models.len() > NAMED_MODELS {
         names.push_str(&format!(" and {} more", models.len() - NAMED_MODELS));
     }

@@ -8,6 +8,7 @@ mod talk;
 
 use std::fmt;
 use std::io;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -19,14 +20,14 @@ use super::doctor::{LOCAL_LIMIT, MODEL_LIMIT};
 use super::exit::{Exit, Refusal};
 use super::print;
 use super::project::{self, Manner};
-use crate::config::settings::{self, NewModel};
+use crate::config::settings::{self, NewModel, NewServer};
 use crate::config::{
     Config, Environment, Found, ListedKind, ListedModel, ModelChoice, ModelEntry, list_models,
     resolve_model,
 };
 use crate::event::UnitId;
 use crate::message::{Head, Message, Prefix, counted};
-use crate::model::http::probe;
+use crate::model::http::probe::{self, AvailableModel};
 use crate::model::served::Served;
 use crate::model::{Asker, Chunk, Models, Purpose, Request};
 use crate::report::words::short_line;
@@ -54,7 +55,7 @@ pub(super) enum SetUp {
 /// Something that has models, or stands for one.
 enum Source {
     /// A server on this machine, by its preset, with the models it listed.
-    Local { preset: String, base_url: String, models: Vec<String> },
+    Local { preset: String, base_url: String, models: Vec<AvailableModel> },
     /// A provider whose key is set, or a server that the environment names.
     Provider { preset: String, base_url: String, key_env: Option<String> },
     /// A server that the user names.
@@ -95,8 +96,17 @@ impl fmt::Display for Source {
 struct Chosen {
     /// What `-m` would call it.
     name: String,
-    /// Where it is, if no preset says so.
-    at: Option<At>,
+    /// The name that its server has for it.
+    model: String,
+    server: ChosenServer,
+    /// The context window that the server names.
+    context_window: Option<NonZeroU32>,
+}
+
+/// Where a chosen model is.
+enum ChosenServer {
+    Preset(String),
+    At(At),
 }
 
 /// A server that no preset knows.
@@ -106,18 +116,39 @@ struct At {
 }
 
 impl Chosen {
-    fn of_preset(preset: &str, model: &str) -> Self {
-        Self { name: format!("{preset}:{model}"), at: None }
+    fn of_preset(preset: &str, model: AvailableModel) -> Self {
+        let AvailableModel { id: model, context_window } = model;
+        let (name, server) = (format!("{preset}:{model}"), ChosenServer::Preset(preset.to_owned()));
+        Self { name, model, server, context_window }
+    }
+
+    fn at(at: At, model: AvailableModel) -> Self {
+        let AvailableModel { id: model, context_window } = model;
+        Self { name: model.clone(), model, server: ChosenServer::At(at), context_window }
+    }
+
+    /// Returns the table to write for it; `None` if its name says everything.
+    fn table(&self) -> Option<NewModel<'_>> {
+        let Self { name: _, model, server, context_window } = self;
+        let context_window = *context_window;
+        let server = match server {
+            ChosenServer::Preset(_) if context_window.is_none() => return None,
+            ChosenServer::Preset(preset) => NewServer::Preset(preset),
+            ChosenServer::At(At { base_url, key_env }) => {
+                NewServer::Address { base_url, key_env: key_env.as_deref() }
+            }
+        };
+        Some(NewModel { model, server, context_window })
     }
 
     /// Returns a configuration that knows it.
     fn within(&self, config: &Config) -> Config {
         let mut config = config.clone();
-        if let Some(At { base_url, key_env }) = &self.at {
+        if let ChosenServer::At(At { base_url, key_env }) = &self.server {
             let entry = ModelEntry {
                 base_url: Some(base_url.clone()),
                 key_env: key_env.clone(),
-                model: Some(self.name.clone()),
+                model: Some(self.model.clone()),
                 ..ModelEntry::default()
             };
             config.models.insert(self.name.clone(), entry);
@@ -180,22 +211,19 @@ impl Setup<'_> {
         let chosen = match self.dialogue.source(sources)? {
             Source::Offline => return Ok(Ok(SetUp::ForNow("offline"))),
             Source::Local { preset, base_url: _, models } => {
-                Chosen::of_preset(preset, &self.dialogue.model(models)?)
+                Chosen::of_preset(preset, self.dialogue.model(models)?)
             }
             Source::Provider { preset, .. } => {
-                // Any name will do: the list is the server's.
-                let models = self.served(&Chosen::of_preset(preset, "any"))?;
-                Chosen::of_preset(preset, &self.dialogue.model(&models)?)
+                let models = self.served(&Chosen::of_preset(preset, any_model()))?;
+                // The limits of hosted models are known by their names.
+                let model = self.dialogue.model(&models)?;
+                Chosen::of_preset(preset, AvailableModel { context_window: None, ..model })
             }
             Source::Other => self.other()?,
         };
         self.try_out(&chosen)?;
-        let new = chosen.at.as_ref().map(|At { base_url, key_env }| NewModel {
-            model: &chosen.name,
-            base_url,
-            key_env: key_env.as_deref(),
-        });
-        Ok(match settings::choose_model(self.environment, &chosen.name, new.as_ref()) {
+        let table = chosen.table();
+        Ok(match settings::choose_model(self.environment, &chosen.name, table.as_ref()) {
             Ok(path) => {
                 self.dialogue.say(format_args!("`model` is set in {}", path.display()))?;
                 Ok(SetUp::Written)
@@ -212,14 +240,14 @@ impl Setup<'_> {
             self.dialogue.ask("the variable that holds its key (empty if it has none)", "")?;
         let at = || {
             let key_env = Some(key_env.clone()).filter(|name| !name.is_empty());
-            Some(At { base_url: base_url.trim_end_matches('/').to_owned(), key_env })
+            At { base_url: base_url.trim_end_matches('/').to_owned(), key_env }
         };
-        let models = self.served(&Chosen { name: "any".to_owned(), at: at() })?;
-        Ok(Chosen { name: self.dialogue.model(&models)?, at: at() })
+        let models = self.served(&Chosen::at(at(), any_model()))?;
+        Ok(Chosen::at(at(), self.dialogue.model(&models)?))
     }
 
     /// Returns the models that the server of this one lists.
-    fn served(&mut self, chosen: &Chosen) -> Result<Vec<String>, Stop> {
+    fn served(&mut self, chosen: &Chosen) -> Result<Vec<AvailableModel>, Stop> {
         let config = chosen.within(&self.config);
         let listed = self.runtime.block_on(async {
             match resolve_model(&config, self.environment, Some(&chosen.name)) {
@@ -253,6 +281,11 @@ impl Setup<'_> {
             Err(error) => Err(self.dialogue.refuse(error)),
         }
     }
+}
+
+/// Returns a model to ask a server for its list with. Every name will do.
+fn any_model() -> AvailableModel {
+    AvailableModel { id: "any".to_owned(), context_window: None }
 }
 
 /// Returns what there is to choose from.

@@ -38,6 +38,8 @@ pub struct ModelEntry {
     pub tokens_per_minute: Option<NonZeroU32>,
     /// Most requests at once.
     pub max_in_flight: Option<NonZeroUsize>,
+    /// Maximum seconds to the first piece of an answer.
+    pub first_byte_s: Option<NonZeroU32>,
     /// How hard it thinks.
     pub effort: Option<Effort>,
     /// Whether it sees images.

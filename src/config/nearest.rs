@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 67] = [
+pub(super) const KEYS: [&str; 68] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -23,6 +23,7 @@ pub(super) const KEYS: [&str; 67] = [
     "models.NAME.images",
     "models.NAME.headers",
     "models.NAME.extra_body",
+    "models.NAME.first_byte_s",
     "agents.max_concurrent",
     "agents.max_depth",
     "agents.max_turns",

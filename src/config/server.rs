@@ -8,6 +8,7 @@
 
 use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
 
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -19,6 +20,15 @@ use crate::message::Price;
 
 /// The port of Ollama, where `OLLAMA_HOST` names none.
 const OLLAMA_PORT: u16 = 11434;
+
+/// Maximum time to the first piece of an answer. A hosted model that is silent for longer
+/// has lost the request.
+pub const FIRST_BYTE: Duration = Duration::from_secs(180);
+
+/// The same for a server on this machine or in a private network. It reads a long prompt
+/// for minutes, and the requests of other agents before this one; to give up means to begin
+/// again from the start.
+pub const NEAR_FIRST_BYTE: Duration = Duration::from_secs(60 * 60);
 
 /// One model of a server, with all that is known of both.
 #[derive(Debug, Clone)]
@@ -53,6 +63,8 @@ pub struct ServerModel {
     pub tokens_per_minute: Option<NonZeroU32>,
     /// Most requests at once; `None` if nobody said.
     pub max_in_flight: Option<NonZeroUsize>,
+    /// Maximum time to the first piece of an answer.
+    pub first_byte: Duration,
     /// How hard it thinks; `None` leaves it to the server.
     pub effort: Option<Effort>,
     /// Whether it sees images.
@@ -92,6 +104,7 @@ impl PartialEq for ServerModel {
             requests_per_minute,
             tokens_per_minute,
             max_in_flight,
+            first_byte,
             effort,
             images,
             quirks,
@@ -112,6 +125,7 @@ impl PartialEq for ServerModel {
             && *requests_per_minute == other.requests_per_minute
             && *tokens_per_minute == other.tokens_per_minute
             && *max_in_flight == other.max_in_flight
+            && *first_byte == other.first_byte
             && *effort == other.effort
             && *images == other.images
             && *quirks == other.quirks
@@ -175,8 +189,11 @@ pub(super) fn settle(
     entry: &ModelEntry,
     environment: &Environment,
 ) -> Result<Settled, ModelChoiceError> {
-    let Place { base_url, api, quirks, provider, key_env, needs_key } =
+    let Place { base_url, api, quirks, provider, key_env, needs_key, is_near } =
         place(name, entry, environment)?;
+    let usual = if is_near { NEAR_FIRST_BYTE } else { FIRST_BYTE };
+    let seconds = entry.first_byte_s.map(|seconds| Duration::from_secs(seconds.get().into()));
+    let first_byte = seconds.unwrap_or(usual);
     let key = key_env.as_deref().and_then(|variable| environment.key(variable)).cloned();
     let key_source = match (&key, &key_env) {
         (Some(_), Some(variable)) => KeySource::Variable(variable.clone()),
@@ -198,6 +215,7 @@ pub(super) fn settle(
         requests_per_minute: entry.requests_per_minute,
         tokens_per_minute: entry.tokens_per_minute,
         max_in_flight: entry.max_in_flight,
+        first_byte,
         effort: entry.effort.clone(),
         images: entry.images.unwrap_or_else(|| known.map_or(quirks.images, |known| known.images)),
         quirks,
@@ -216,6 +234,8 @@ struct Place {
     provider: Option<&'static Preset>,
     key_env: Option<String>,
     needs_key: bool,
+    /// Whether it is this machine or one of a private network.
+    is_near: bool,
 }
 
 fn place(
@@ -255,6 +275,7 @@ fn place(
         key_env: key_env.clone().or(preset_key.map(str::to_owned)),
         // Servers on one's own machine rarely look at the key.
         needs_key: insists && !is_loopback(host),
+        is_near: is_near(host),
     })
 }
 
@@ -294,6 +315,25 @@ pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     // RFC 6761 keeps `localhost` and all below it for this machine.
     address.map_or(host == "localhost" || host.ends_with(".localhost"), |ip| ip.is_loopback())
+}
+
+/// Returns whether a URL's host is this machine or in a private network (RFC 1918, RFC
+/// 4193, link-local addresses, names without a public suffix).
+fn is_near(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match address {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => {
+            ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()
+        }
+        Err(_) => {
+            is_loopback(host)
+                || !host.contains('.')
+                || [".local", ".lan", ".internal", ".home.arpa"]
+                    .iter()
+                    .any(|end| host.ends_with(end))
+        }
+    }
 }
 
 /// Reads `OLLAMA_HOST` as Ollama does: host and port, with or without a

@@ -8,6 +8,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
+use std::num::NonZeroU32;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -83,10 +84,24 @@ pub fn allow(environment: &Environment, rule: &Rule) -> Result<Kept, SettingsErr
 pub struct NewModel<'a> {
     /// What it is called on the server.
     pub model: &'a str,
-    /// Where the server is.
-    pub base_url: &'a str,
-    /// The variable that holds the key; `None` if it asks for none.
-    pub key_env: Option<&'a str>,
+    /// The server.
+    pub server: NewServer<'a>,
+    /// The context window in tokens that the server names; `None` leaves it out.
+    pub context_window: Option<NonZeroU32>,
+}
+
+/// The server of a [`NewModel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewServer<'a> {
+    /// That of a preset.
+    Preset(&'a str),
+    /// One that no preset knows.
+    Address {
+        /// Where it is.
+        base_url: &'a str,
+        /// The variable that holds the key; `None` if it needs none.
+        key_env: Option<&'a str>,
+    },
 }
 
 /// Makes a model the one that answers where none is named: sets `model` in the
@@ -213,14 +228,19 @@ fn with_model(
 
 /// Adds the table of a model. Says whether it was missing.
 fn add_model(document: &mut DocumentMut, name: &str, new: &NewModel<'_>) -> Result<bool, String> {
-    let NewModel { model, base_url, key_env } = *new;
+    let NewModel { model, server, context_window } = *new;
+    let (preset, base_url, key_env) = match server {
+        NewServer::Preset(preset) => (Some(preset), None, None),
+        NewServer::Address { base_url, key_env } => (None, Some(base_url), key_env),
+    };
     let models = document.entry("models").or_insert_with(|| {
         let mut models = Table::new();
         models.set_implicit(true);
         Item::Table(models)
     });
     let models = models.as_table_like_mut().ok_or("`models` is no table")?;
-    let keys = [("base_url", Some(base_url)), ("model", Some(model)), ("key_env", key_env)];
+    let keys =
+        [("preset", preset), ("base_url", base_url), ("model", Some(model)), ("key_env", key_env)];
     if let Some(known) = models.get(name) {
         let known = known.as_table_like().ok_or_else(|| format!("`models.{name}` is no table"))?;
         let is_same = |(key, value): (&str, Option<&str>)| {
@@ -236,6 +256,9 @@ fn add_model(document: &mut DocumentMut, name: &str, new: &NewModel<'_>) -> Resu
         if let Some(value) = value {
             table.insert(key, toml_edit::value(value));
         }
+    }
+    if let Some(window) = context_window {
+        table.insert("context_window", toml_edit::value(i64::from(window.get())));
     }
     models.insert(name, Item::Table(table));
     Ok(true)
@@ -405,12 +428,14 @@ mod tests {
 
     #[test]
     fn a_servers_model_gets_a_table_of_its_own() {
-        let new = NewModel { model: "qwen3", base_url: "http://box/v1", key_env: Some("BOX_KEY") };
+        let server = NewServer::Address { base_url: "http://box/v1", key_env: Some("BOX_KEY") };
+        let new = NewModel { model: "qwen3", server, context_window: None };
         let table = "[models.qwen3]\nbase_url = \"http://box/v1\"\nmodel = \"qwen3\"\nkey_env = \"BOX_KEY\"\n";
         let chosen = format!("model = \"qwen3\"\n\n{table}");
         check_model("model = 'a'\n", Some(&new), Ok(Some(&chosen)));
         check_model(&chosen, Some(&new), Ok(None));
-        let open = NewModel { key_env: None, ..new };
+        let server = NewServer::Address { base_url: "http://box/v1", key_env: None };
+        let open = NewModel { server, ..new };
         let why = "`models.qwen3` is there already and says something else";
         check_model(&chosen, Some(&open), Err(why));
         check_model("models = 1", Some(&new), Err("`models` is no table"));

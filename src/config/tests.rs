@@ -70,6 +70,7 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         requests_per_minute: NonZeroU32::new(600),
         tokens_per_minute: NonZeroU32::new(1_000_000),
         max_in_flight: NonZeroUsize::new(16),
+        first_byte_s: NonZeroU32::new(600),
         effort: Effort::new("low"),
         images: Some(true),
         headers: Headers([("X-Team".to_owned(), "tools".to_owned())].into()),

@@ -13,6 +13,7 @@ mod meaning;
 pub mod probe;
 pub(super) mod secrets;
 pub mod sse;
+mod window;
 
 use std::time::{Duration, SystemTime};
 

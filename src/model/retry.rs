@@ -16,6 +16,10 @@ use crate::message::counted;
 /// short enough to tell people of an outage.
 pub const MOST_RETRIES: u32 = 10;
 
+/// Maximum number of retries where nothing listens on this machine: the system says so at
+/// once, and a server that was just started needs about a second.
+pub const NOT_RUNNING_RETRIES: u32 = 2;
+
 /// The longest first wait: about what a request that is refused takes. Each
 /// further one may be twice as long.
 pub const BASE: Duration = Duration::from_millis(500);
@@ -156,7 +160,18 @@ pub fn decide(
     if floor > LONGEST_FLOOR {
         return next_or(Why::TooLate { after: floor });
     }
-    if tried.retries >= policy.most {
+    let most = match error.kind {
+        ModelErrorKind::NotRunning => policy.most.min(NOT_RUNNING_RETRIES),
+        ModelErrorKind::Authentication
+        | ModelErrorKind::Request
+        | ModelErrorKind::Overflow
+        | ModelErrorKind::RateLimited
+        | ModelErrorKind::Overloaded
+        | ModelErrorKind::Connection
+        | ModelErrorKind::Cut
+        | ModelErrorKind::Silent => policy.most,
+    };
+    if tried.retries >= most {
         return next_or(Why::TriedOut { retries: tried.retries });
     }
     let is_lasting =
@@ -180,6 +195,7 @@ fn may_work_again(error: &ModelError) -> bool {
         ModelErrorKind::RateLimited
         | ModelErrorKind::Overloaded
         | ModelErrorKind::Connection
+        | ModelErrorKind::NotRunning
         | ModelErrorKind::Cut
         | ModelErrorKind::Silent => error.should_retry != Some(false),
     }
@@ -192,6 +208,7 @@ fn is_overload(error: &ModelError) -> bool {
         | ModelErrorKind::Request
         | ModelErrorKind::Overflow
         | ModelErrorKind::Connection
+        | ModelErrorKind::NotRunning
         | ModelErrorKind::Cut
         | ModelErrorKind::Silent => false,
     }

@@ -9,6 +9,7 @@ mod settings;
 mod talk;
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,18 +20,21 @@ use self::talk::Talk;
 use super::api::{Api, Options};
 use super::gate::Lane;
 use super::http::exchange::Route;
+use super::http::probe::{self, AvailableModel};
 use super::http::secrets::Secrets;
-use super::http::{self, Address, probe};
+use super::http::{self, Address};
 use super::{Chunk, Facts, Model, ModelError, Request};
 use crate::message::Prefix;
 
 pub use super::api::SettingsError;
-pub use settings::{CONTEXT_WINDOW, FIRST_BYTE, IDLE, ServedSettings};
+pub use settings::{CONTEXT_WINDOW, IDLE, ServedSettings};
 
 /// A model of a server.
 pub struct Served {
     name: Arc<str>,
     facts: Facts,
+    /// The facts with the context window that the server itself named; unset until it has.
+    learned: OnceLock<Facts>,
     lane: Option<Lane>,
     endpoint: Arc<Endpoint>,
 }
@@ -94,16 +98,17 @@ impl Served {
         };
         let endpoint = Endpoint { address, route, api, first_byte, idle, connections };
         let (name, lane) = (settings.name, settings.lane);
-        Ok(Self { name, facts, lane, endpoint: Arc::new(endpoint) })
+        let learned = OnceLock::new();
+        Ok(Self { name, facts, learned, lane, endpoint: Arc::new(endpoint) })
     }
 
-    /// Returns the ids of the models that the server lists.
+    /// Returns the models that the server lists.
     ///
     /// # Errors
     ///
     /// As for a request; a server that answers but has no list gives an empty
     /// one.
-    pub async fn served_models(&self, limit: Duration) -> Result<Vec<String>, ModelError> {
+    pub async fn served_models(&self, limit: Duration) -> Result<Vec<AvailableModel>, ModelError> {
         probe::served_models(&self.endpoint.address, limit).await
     }
 }
@@ -122,7 +127,13 @@ impl Model for Served {
     }
 
     fn facts(&self) -> &Facts {
-        &self.facts
+        self.learned.get().unwrap_or(&self.facts)
+    }
+
+    fn learn_window(&self, tokens: NonZeroU64) -> bool {
+        let context_window = tokens.get();
+        context_window < self.facts.context_window
+            && self.learned.set(Facts { context_window, ..self.facts.clone() }).is_ok()
     }
 
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {

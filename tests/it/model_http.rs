@@ -796,7 +796,7 @@ async fn a_connection_that_cannot_be_made_says_where_to() {
         format!("nothing listens at `{url}` (connection refused); is the server running?");
     assert_eq!(
         ask(&model, request(&prefix(), 1)).await,
-        Err(ModelError::new(ModelErrorKind::Connection, message))
+        Err(ModelError::new(ModelErrorKind::NotRunning, message))
     );
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, BufRead, Read as _, Write};
 
 use super::Source;
+use crate::model::http::probe::AvailableModel;
 use crate::report::sanitise;
 use crate::slips;
 
@@ -85,39 +86,46 @@ impl Dialogue<'_> {
     }
 
     /// Asks for one of a server's models.
-    pub(super) fn model(&mut self, models: &[String]) -> Result<String, Stop> {
-        let mut shown: Vec<&String> = Vec::new();
+    pub(super) fn model(&mut self, models: &[AvailableModel]) -> Result<AvailableModel, Stop> {
+        let id = self.model_id(models)?;
+        let listed = models.iter().find(|model| model.id == id).cloned();
+        Ok(listed.unwrap_or(AvailableModel { id, context_window: None }))
+    }
+
+    fn model_id(&mut self, models: &[AvailableModel]) -> Result<String, Stop> {
+        let models: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
+        let mut shown: Vec<&str> = Vec::new();
         match models.len() {
             0 => self.say("it does not say which models it has")?,
-            1..=LISTED_CAP => shown = self.list(models.iter().collect())?,
+            1..=LISTED_CAP => shown = self.list(models.clone())?,
             count => self.say(format_args!("it has {count} models; a part of the name will do"))?,
         }
         loop {
-            let usual = shown.first().map_or("", |first| first.as_str());
+            let usual = shown.first().copied().unwrap_or_default();
             let answer = self.ask("which model", usual)?;
             let number: Option<usize> = answer.parse().ok();
             if let Some(model) = number.and_then(|number| shown.get(number.checked_sub(1)?)) {
-                return Ok((*model).clone());
+                return Ok((*model).to_owned());
             }
             if answer.is_empty() {
                 continue;
             }
-            if models.is_empty() || models.contains(&answer) {
+            if models.is_empty() || models.contains(&answer.as_str()) {
                 return Ok(answer);
             }
             let part = answer.to_lowercase();
-            let fits = |model: &&String| model.to_lowercase().contains(&part);
-            let fitting: Vec<&String> = models.iter().filter(fits).collect();
+            let fits = |model: &&str| model.to_lowercase().contains(&part);
+            let fitting: Vec<&str> = models.iter().copied().filter(fits).collect();
             match fitting.as_slice() {
-                [] => self.propose(models, &answer)?,
-                [only] => return Ok((*only).clone()),
+                [] => self.propose(&models, &answer)?,
+                [only] => return Ok((*only).to_owned()),
                 some if some.len() <= LISTED_CAP => shown = self.list(fitting)?,
                 many => self.say(format_args!("{} have that in their name", many.len()))?,
             }
         }
     }
 
-    fn list<'s>(&mut self, models: Vec<&'s String>) -> Result<Vec<&'s String>, Stop> {
+    fn list<'s>(&mut self, models: Vec<&'s str>) -> Result<Vec<&'s str>, Stop> {
         for (number, model) in (1..).zip(&models) {
             self.say(format_args!("  {number}  {model}"))?;
         }
@@ -125,13 +133,13 @@ impl Dialogue<'_> {
     }
 
     /// Names the models whose names are most like this one.
-    fn propose(&mut self, models: &[String], name: &str) -> Result<(), Stop> {
+    fn propose(&mut self, models: &[&str], name: &str) -> Result<(), Stop> {
         let letters = |name: &str| -> Vec<char> { name.chars().take(NAME_CAP).collect() };
         let meant = letters(name);
-        let mut near: Vec<(usize, &String)> =
-            models.iter().map(|model| (slips::distance(&meant, &letters(model)), model)).collect();
+        let mut near: Vec<(usize, &str)> =
+            models.iter().map(|model| (slips::distance(&meant, &letters(model)), *model)).collect();
         near.sort();
-        let near: Vec<&str> = near.iter().take(NEAR_CAP).map(|(_, model)| model.as_str()).collect();
+        let near: Vec<&str> = near.iter().take(NEAR_CAP).map(|(_, model)| *model).collect();
         self.say(format_args!("it has no such model; the nearest: {}", near.join(", ")))
     }
 }
@@ -140,12 +148,17 @@ impl Dialogue<'_> {
 mod tests {
     use super::*;
 
+    fn available(ids: &[&str]) -> Vec<AvailableModel> {
+        let model = |id: &&str| AvailableModel { id: (*id).to_owned(), context_window: None };
+        ids.iter().map(model).collect()
+    }
+
     #[track_caller]
     fn check(typed: &str, models: &[&str], chosen: Option<&str>, shown: &str) {
-        let models: Vec<String> = models.iter().map(|model| (*model).to_owned()).collect();
+        let models = available(models);
         let mut out = Vec::new();
         let mut dialogue = Dialogue { input: &mut typed.as_bytes(), out: &mut out };
-        assert_eq!(dialogue.model(&models).ok().as_deref(), chosen);
+        assert_eq!(dialogue.model(&models).ok().map(|model| model.id).as_deref(), chosen);
         assert_eq!(String::from_utf8(out).unwrap(), shown);
     }
 
@@ -171,10 +184,10 @@ mod tests {
                      40 have that in their name\nwhich model: \
                      \x20 1  maker/model-3\n";
         let mut out = Vec::new();
-        let models: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let models = available(&names);
         let typed = "model\nmodel-3\n2\n";
         let mut dialogue = Dialogue { input: &mut typed.as_bytes(), out: &mut out };
-        assert_eq!(dialogue.model(&models).unwrap(), "maker/model-30");
+        assert_eq!(dialogue.model(&models).unwrap().id, "maker/model-30");
         assert!(String::from_utf8(out).unwrap().starts_with(shown));
     }
 

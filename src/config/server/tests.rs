@@ -199,6 +199,29 @@ fn ollama_host_is_read_as_ollama_reads_it() {
 }
 
 #[test]
+fn a_server_that_is_near_has_an_hour_to_begin_unless_the_entry_says_otherwise() {
+    for (url, expected) in [
+        ("http://127.0.0.1:8080/v1", NEAR_FIRST_BYTE),
+        ("http://[::1]/v1", NEAR_FIRST_BYTE),
+        ("http://192.168.1.7/v1", NEAR_FIRST_BYTE),
+        ("http://10.0.0.1/v1", NEAR_FIRST_BYTE),
+        ("http://172.16.0.1/v1", NEAR_FIRST_BYTE),
+        ("http://169.254.3.4/v1", NEAR_FIRST_BYTE),
+        ("http://[fd00::1]/v1", NEAR_FIRST_BYTE),
+        ("http://box:8000/v1", NEAR_FIRST_BYTE),
+        ("http://gpu.lan/v1", NEAR_FIRST_BYTE),
+        ("http://host.docker.internal:1234/v1", NEAR_FIRST_BYTE),
+        ("https://api.example.com/v1", FIRST_BYTE),
+        ("http://8.8.8.8/v1", FIRST_BYTE),
+        ("http://172.32.0.1/v1", FIRST_BYTE),
+    ] {
+        assert_eq!(ready(&at(url, None), &[]).unwrap().first_byte, expected, "{url}");
+    }
+    let entry = ModelEntry { first_byte_s: NonZeroU32::new(20), ..at("http://box/v1", None) };
+    assert_eq!(ready(&entry, &[]).unwrap().first_byte, Duration::from_secs(20));
+}
+
+#[test]
 fn an_address_that_is_no_web_address_is_named() {
     let bad = |source_name: &str, url: &str| {
         let (source_name, url) = (source_name.to_owned(), url.to_owned());

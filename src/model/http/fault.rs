@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::io;
+use std::num::NonZeroU64;
 use std::time::SystemTime;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use super::address::Address;
 use super::meaning::{Meaning, Told, words};
 use super::secrets::Secrets;
+use super::window::window_in;
 use crate::model::retry::floor;
 use crate::model::{ModelError, ModelErrorKind};
 
@@ -45,12 +47,19 @@ pub(super) fn refused(answer: &Refused<'_>, secrets: &Secrets) -> ModelError {
         words if words.is_empty() => format!("HTTP {status}"),
         words => format!("HTTP {status}: {words}"),
     };
+    let window = window_in(&body, &words(&body));
     ModelError {
         status: Some(status),
         retry_after,
         should_retry: floor::should_retry(header),
-        ..meant(meaning, message)
+        ..with_window(meant(meaning, message), window)
     }
+}
+
+/// Adds the context window that an error names, if the request was too long.
+fn with_window(error: ModelError, window: Option<NonZeroU64>) -> ModelError {
+    let window = window.filter(|_| error.kind == ModelErrorKind::Overflow);
+    ModelError { window, ..error }
 }
 
 /// The error of this meaning.
@@ -90,7 +99,8 @@ pub(in crate::model) fn in_answer(error: &Value, secrets: &Secrets) -> ModelErro
     // Only whoever may be asked again says when: others speak of it in vain.
     let is_busy = matches!(meant.kind, ModelErrorKind::RateLimited | ModelErrorKind::Overloaded);
     let retry_after = if is_busy { floor::retry_after_in(&words) } else { None };
-    ModelError { retry_after, ..meant }
+    let window = window_in(error, &words);
+    ModelError { retry_after, ..with_window(meant, window) }
 }
 
 /// The error of an event that is not what the API says.
@@ -119,9 +129,12 @@ pub(in crate::model) fn broken(cause: &str, address: &Address) -> ModelError {
 /// The error of a request that got no answer.
 pub(super) fn no_answer(error: &reqwest::Error, address: &Address) -> ModelError {
     let (cause, url) = (deepest(error), address.shown());
-    let message = if is_refused(error) && address.is_loopback() {
-        format!("nothing listens at `{url}` (connection refused); is the server running?")
-    } else if error.is_connect() {
+    if is_refused(error) && address.is_loopback() {
+        let message =
+            format!("nothing listens at `{url}` (connection refused); is the server running?");
+        return ModelError::new(ModelErrorKind::NotRunning, message);
+    }
+    let message = if error.is_connect() {
         format!("cannot connect to `{url}`: {cause}")
     } else {
         format!("the connection to `{url}` broke before the answer began: {cause}")

@@ -1,5 +1,6 @@
 //! A model whose requests pass the gate of another process, too.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
@@ -29,6 +30,10 @@ impl Model for Through {
 
     fn facts(&self) -> &Facts {
         self.model.facts()
+    }
+
+    fn learn_window(&self, tokens: NonZeroU64) -> bool {
+        self.model.learn_window(tokens)
     }
 
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {

@@ -8,16 +8,12 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use crate::config::{Quirks, ServerModel};
+use crate::config::{FIRST_BYTE, Quirks, ServerModel};
 use crate::message::Price;
 use crate::model::api::Kind;
 use crate::model::gate::Lane;
 use crate::model::http;
 use crate::model::http::exchange::Exchanges;
-
-/// Longest wait for the first piece of an answer. A local server may read a
-/// long prompt for minutes before it writes.
-pub const FIRST_BYTE: Duration = Duration::from_secs(180);
 
 /// Longest wait between two pieces. Comments that keep a connection open do
 /// not count as pieces: a proxy sends them for a dead server too.
@@ -63,7 +59,7 @@ pub struct ServedSettings {
     pub extra_body: Map<String, Value>,
     /// Its way through the gate of its provider; `None` for none.
     pub lane: Option<Lane>,
-    /// Longest wait for the first piece; see [`FIRST_BYTE`].
+    /// Maximum time to the first piece of an answer.
     pub first_byte: Duration,
     /// Longest wait between pieces; see [`IDLE`].
     pub idle: Duration,
@@ -114,6 +110,7 @@ impl From<&ServerModel> for ServedSettings {
             effort: server.effort.as_ref().map(ToString::to_string),
             takes_images: server.images,
             quirks: server.quirks,
+            first_byte: server.first_byte,
             headers: headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             extra_body: server.extra_body.clone(),
             ..Self::new(server.name.as_str(), server.model.as_str(), server.base_url.as_str())

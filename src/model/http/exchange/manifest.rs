@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::file::{VERSION, check_version};
 use crate::config::{
-    Api, Effort, EffortKey, Headers, KeySource, OutputLimitKey, Quirks, ReasoningBack, ServerModel,
-    UsageInStream,
+    Api, Effort, EffortKey, FIRST_BYTE, Headers, KeySource, OutputLimitKey, Quirks, ReasoningBack,
+    ServerModel, UsageInStream,
 };
 use crate::message::{Price, Usd};
 use crate::model::http::address::shown;
@@ -190,6 +190,7 @@ impl ReadModel {
             requests_per_minute: None,
             tokens_per_minute: None,
             max_in_flight: None,
+            first_byte: FIRST_BYTE,
             effort: effort.transpose()?,
             images: self.images,
             quirks: self.quirks.map_or(Ok(Quirks::NONE), ReadQuirks::into_quirks)?,
@@ -249,6 +250,7 @@ mod tests {
             requests_per_minute: None,
             tokens_per_minute: None,
             max_in_flight: None,
+            first_byte: FIRST_BYTE,
             effort: Effort::new("low"),
             images: true,
             quirks: Quirks { reasoning: ReasoningBack::WithCalls, ..Quirks::NONE },
