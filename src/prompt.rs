@@ -265,6 +265,25 @@ pub fn output_left_out(bytes: usize) -> String {
     include_str!("../prompts/output_left_out.md").trim_end().replace("{bytes}", &bytes.to_string())
 }
 
+/// Returns the start of a user message of which `bytes` more are left out.
+#[must_use]
+pub fn prompt_left_out(start: &str, bytes: usize) -> String {
+    let note = include_str!("../prompts/prompt_left_out.md").trim_end();
+    format!("{start}\n\n{}", note.replace("{bytes}", &bytes.to_string()))
+}
+
+/// Returns what replaces the summary of a conversation without an answer.
+#[must_use]
+pub fn nothing_answered() -> &'static str {
+    include_str!("../prompts/nothing_answered.md").trim_end()
+}
+
+/// Returns what a model is told of an earlier message that did not fit.
+#[must_use]
+pub fn set_aside_as_too_long(message: &str) -> String {
+    include_str!("../prompts/set_aside_as_too_long.md").trim_end().replace("{message}", message)
+}
+
 /// Returns the message that stands for a conversation which was summed up.
 /// `environment` is what [`environment`] returned; `request` is what is being
 /// worked on, if that is not in a message of its own.

@@ -9,14 +9,14 @@
 use std::sync::Arc;
 
 use super::asking::{Answered, Audience, IfTooLong, Unanswered};
-use super::fitting::without_large_outputs;
+use super::fitting::without_largest_parts;
 use super::{History, Unit, size};
 use crate::config::WindowShare;
 use crate::event::{
     Compaction, CompactionTrigger, FailureKind, NoticeLevel, Outcome, snap_to_turn_start,
 };
 use crate::line::Told;
-use crate::message::{Entry, Message, Prefix, Prompt, StopReason, short_number};
+use crate::message::{Entry, Message, Prefix, Prompt, StopReason, Usage, short_number};
 use crate::model::{Answer, Asker, ModelError, ModelErrorKind, Purpose, Request};
 use crate::prompt;
 use crate::tool::bound::bounded_by;
@@ -29,9 +29,17 @@ pub const SUMMARY_CAP: usize = 24_000;
 /// tokens: a task with all its conditions, but not a file that came with it.
 pub const REQUEST_CAP: usize = 16_000;
 
+/// Maximum characters of all prompts together that had no answer and are set aside.
+/// The full text of each is in a file.
+const SET_ASIDE_CAP: usize = 8_000;
+
 /// What part of the window the turns may have that are kept as they were: one
 /// in this many. Enough for the exchange that the user is in the middle of.
 const KEPT_PART: u64 = 5;
+
+/// The part of the window that several prompts without an answer may fill together: one
+/// in this many. Beyond it only the last one stays whole.
+const UNANSWERED_PART: u64 = 2;
 
 /// What part of the window is left free for the answer of a request that sums
 /// up a conversation which has outgrown it: one in this many.
@@ -116,6 +124,38 @@ impl Compacting {
     }
 }
 
+/// The tokens that parts of a conversation may keep when it is compacted.
+#[derive(Debug, Clone, Copy)]
+struct Rooms {
+    /// For the last turns.
+    turns: u64,
+    /// For the prompts at the end that have no answer.
+    unanswered: u64,
+}
+
+/// Where a compaction cuts a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    /// The place behind the last answer. What is before it is summed up.
+    answered: usize,
+    /// The place from which on everything stays as it is. Prompts between `answered` and
+    /// here are set aside.
+    kept: usize,
+}
+
+/// A summary, and what it cost. The default is that of a conversation without an answer,
+/// for which no model is asked.
+#[derive(Debug, Default)]
+struct Summed {
+    text: Option<String>,
+    usage: Usage,
+    took_ms: u64,
+}
+
+/// What a user can do about a prompt that is too long by itself.
+pub(super) const PROMPT_TOO_LONG: &str = "the prompt is too long for this model: shorten it, or put it \
+     into a file and name the file; the next prompt leaves it out";
+
 /// What became of one compaction.
 enum Attempt {
     Done(Arc<Compaction>),
@@ -147,7 +187,8 @@ impl Unit {
         // system prompt long or the estimate too low, all of it might fit.
         let said = size::of_entries(&self.history.prefix().entries);
         let room = (window / KEPT_PART).min(said / 2);
-        match self.compact(CompactionTrigger::Auto, room, None, IfTooLong::Compact).await {
+        let rooms = Rooms { turns: room, unanswered: window / UNANSWERED_PART };
+        match self.compact(CompactionTrigger::Auto, rooms, None, IfTooLong::Compact).await {
             Attempt::Done(_) | Attempt::Nothing => {}
             Attempt::Blocked(_) => self.compacting.wait_for_growth(tokens, window),
             Attempt::Failed(error) => {
@@ -168,7 +209,9 @@ impl Unit {
     ///
     /// The outcome of the unit: there is no summary, or it was cancelled.
     pub(super) async fn compact_now(&mut self, hint: Option<&str>) -> Result<Arc<str>, Outcome> {
-        match self.compact(CompactionTrigger::Manual, 0, hint, IfTooLong::Compact).await {
+        let window = self.model.facts().context_window;
+        let rooms = Rooms { turns: 0, unanswered: window / UNANSWERED_PART };
+        match self.compact(CompactionTrigger::Manual, rooms, hint, IfTooLong::Compact).await {
             Attempt::Done(compaction) => {
                 let Compaction { tokens_before, tokens_after, .. } = &*compaction;
                 let (before, after) = (short_number(*tokens_before), short_number(*tokens_after));
@@ -192,10 +235,16 @@ impl Unit {
     ///
     /// The outcome of the unit: it stays too long, or it was cancelled.
     pub(super) async fn compact_too_long(&mut self, error: &ModelError) -> Result<(), Outcome> {
-        let why = match self.compact(CompactionTrigger::Auto, 0, None, IfTooLong::Fail).await {
+        // Only the prompt in hand stays whole: an earlier one without an answer may be
+        // the very message that does not fit, and would end every later turn, too.
+        let rooms = Rooms { turns: 0, unanswered: 0 };
+        let why = match self.compact(CompactionTrigger::Auto, rooms, None, IfTooLong::Fail).await {
             Attempt::Done(_) => return Ok(()),
             Attempt::Ends(outcome) => return Err(outcome),
-            Attempt::Nothing => "nothing in it has been answered yet".to_owned(),
+            Attempt::Nothing => {
+                let message = format!("{error}; {PROMPT_TOO_LONG}");
+                return Err(Outcome::failed(FailureKind::Overflow, message));
+            }
             Attempt::Failed(error) => error.to_string(),
             Attempt::Blocked(reason) => blocked(&reason),
         };
@@ -203,30 +252,32 @@ impl Unit {
         Err(Outcome::failed(FailureKind::Overflow, message))
     }
 
-    /// Returns how many tokens a conversation has too many that its provider
-    /// calls too long, for a request that sums it up.
-    fn excess(&self) -> u64 {
-        let (tokens, window) = (self.history.tokens(), self.model.facts().context_window);
+    /// Returns by how many tokens a request that sums up the first `answered` entries is
+    /// too long.
+    fn excess(&self, answered: usize) -> u64 {
+        let unanswered = size::of_entries(&self.history.prefix().entries[answered..]);
+        let tokens = self.history.tokens().saturating_sub(unanswered);
+        let window = self.model.facts().context_window;
         match tokens.saturating_sub(window - window / SUMMARY_PART) {
             0 => tokens / UNKNOWN_EXCESS_PART,
             excess => excess,
         }
     }
 
-    /// Puts a summary in the place of the conversation, but for its last turns
-    /// as far as they fit `room` tokens. Where that request is too long, too,
-    /// or is known to be, it is made without the largest outputs.
+    /// Replaces the conversation by a summary, except the last turns that fit `rooms`. If
+    /// that request is too long, too, or is known to be, it is made without the largest
+    /// parts.
     async fn compact(
         &mut self,
         trigger: CompactionTrigger,
-        room: u64,
+        rooms: Rooms,
         hint: Option<&str>,
         if_too_long: IfTooLong,
     ) -> Attempt {
         let entries = &self.history.prefix().entries;
-        let kept = kept_from(entries, room);
-        let is_answer = |entry: &Arc<Entry>| matches!(entry.message, Message::Model(_));
-        if !self.history.is_settled() || !entries[..kept].iter().any(is_answer) {
+        let summed_up = usize::from(self.history.begins_with_summary());
+        let cut = Cut::of(entries, rooms, summed_up);
+        if !self.history.is_settled() || !cut.gains_anything(entries, summed_up) {
             return Attempt::Nothing;
         }
         let hint = match self.before_compaction(trigger, hint).await {
@@ -234,31 +285,21 @@ impl Unit {
             Ok(Err(reason)) => return Attempt::Blocked(reason),
             Err(outcome) => return Attempt::Ends(outcome),
         };
-        if let Err(outcome) = self.may_request(None).await {
-            return Attempt::Ends(outcome);
-        }
-        let cancel = self.context.cancel.clone();
-        let answered = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Attempt::Ends(Outcome::Cancelled { ran: true }),
-            answered = self.summary(hint.as_deref(), if_too_long) => answered,
+        let summed = match self.sum_up(cut.answered, hint.as_deref(), if_too_long).await {
+            Ok(summed) => summed,
+            Err(attempt) => return attempt,
         };
-        let Answered { answer: Answer { reply, usage, stop: _ }, took_ms, .. } = match answered {
-            Ok(answered) => answered,
-            Err(Unanswered::Failed(error)) => return Attempt::Failed(error),
-            Err(Unanswered::Ends(outcome)) => return Attempt::Ends(outcome),
-        };
-        let kept_prompts = prompts(&self.history.prefix().entries[kept..]);
-        let text = self.compacted_text(reply.text, kept_prompts);
+        let kept_prompts = prompts(&self.history.prefix().entries[cut.kept..]);
+        let text = self.compacted_text(summed.text, &cut, kept_prompts);
         let compaction = Arc::new(Compaction {
             trigger,
             kept_prompts,
             tokens_before: self.history.tokens(),
-            tokens_after: size_after(&self.history, kept, &text),
+            tokens_after: size_after(&self.history, cut.kept, &text),
             text: text.into(),
             model: Arc::clone(self.model.name()),
-            usage,
-            took_ms,
+            usage: summed.usage,
+            took_ms: summed.took_ms,
         });
         self.context.line.tell(Told::Compacted(Arc::clone(&compaction))).await;
         self.history.compacted(&compaction);
@@ -269,36 +310,77 @@ impl Unit {
         Attempt::Done(compaction)
     }
 
-    /// Asks with the whole conversation if it may still fit, and else with what
-    /// does.
+    /// Asks the model for a summary of the first `answered` entries. If there are none, no
+    /// request is made.
+    async fn sum_up(
+        &mut self,
+        answered: usize,
+        hint: Option<&str>,
+        if_too_long: IfTooLong,
+    ) -> Result<Summed, Attempt> {
+        if answered == 0 {
+            return Ok(Summed::default());
+        }
+        self.may_request(None).await.map_err(Attempt::Ends)?;
+        let cancel = self.context.cancel.clone();
+        let summary = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                return Err(Attempt::Ends(Outcome::Cancelled { ran: true }));
+            }
+            summary = self.summary(answered, hint, if_too_long) => summary,
+        };
+        match summary {
+            Ok(Answered { answer: Answer { reply, usage, stop: _ }, took_ms, .. }) => {
+                Ok(Summed { text: Some(reply.text), usage, took_ms })
+            }
+            Err(Unanswered::Failed(error)) => Err(Attempt::Failed(error)),
+            Err(Unanswered::Ends(outcome)) => Err(Attempt::Ends(outcome)),
+        }
+    }
+
+    /// Asks with the whole answered conversation if it may still fit, then with what fits
+    /// by the known window, and at last without all large parts.
     async fn summary(
         &mut self,
+        answered: usize,
         hint: Option<&str>,
         if_too_long: IfTooLong,
     ) -> Result<Answered, Unanswered> {
-        if if_too_long == IfTooLong::Compact {
-            match self.ask_for_summary(hint, 0, if_too_long).await {
-                Err(Unanswered::Failed(error)) if error.kind == ModelErrorKind::Overflow => {}
-                answered => return answered,
+        let excess = self.excess(answered);
+        let tries = match if_too_long {
+            IfTooLong::Compact => [Some(0), Some(excess), Some(u64::MAX)],
+            IfTooLong::Fail => [None, Some(excess), Some(u64::MAX)],
+        };
+        let mut tries = tries.into_iter().flatten().peekable();
+        loop {
+            let excess = tries.next().expect("the last one returns");
+            let if_too_long =
+                if tries.peek().is_some() { IfTooLong::Compact } else { IfTooLong::Fail };
+            match self.ask_for_summary(answered, hint, excess, if_too_long).await {
+                Err(Unanswered::Failed(error))
+                    if error.kind == ModelErrorKind::Overflow && tries.peek().is_some() => {}
+                done => return done,
             }
             self.may_request(None).await.map_err(Unanswered::Ends)?;
         }
-        let excess = self.excess();
-        self.ask_for_summary(hint, excess, IfTooLong::Fail).await
     }
 
-    /// Asks with the conversation, less so many tokens, and one message more.
-    /// Nobody is shown the answer as it grows: it is no answer to the user.
+    /// Asks with the answered conversation, less so many tokens, and one message more.
+    /// The answer is not shown as it grows: it is not an answer to the user.
     async fn ask_for_summary(
         &mut self,
+        answered: usize,
         hint: Option<&str>,
         excess: u64,
         if_too_long: IfTooLong,
     ) -> Result<Answered, Unanswered> {
         self.compacting.asked += 1;
-        let shorter = without_large_outputs(self.history.prefix(), excess);
+        let mut whole = self.history.prefix().clone();
+        whole.entries.truncate(answered);
+        let shorter = without_largest_parts(&whole, excess);
         let is_afresh = shorter.is_some() || !self.compacting.has_sent;
-        let mut prefix = shorter.unwrap_or_else(|| self.history.prefix().clone());
+        let mut prefix = shorter.unwrap_or(whole);
         prefix.push(Message::User(prompt::compact(hint).into()));
         let asker = Asker {
             unit: self.context.line.unit(),
@@ -319,12 +401,24 @@ impl Unit {
         Ok(answered)
     }
 
-    /// Returns the message that stands for the conversation: the summary, and
-    /// the request in hand if its turn is cut away.
-    fn compacted_text(&self, summary: String, kept_prompts: u32) -> String {
+    /// Returns the message that replaces the conversation: the summary, the prompts that
+    /// are set aside, and the request in hand if its turn is cut away.
+    fn compacted_text(&self, summary: Option<String>, cut: &Cut, kept_prompts: u32) -> String {
         let Compacting { environment, request, asked, .. } = &self.compacting;
         let (unit, spill) = (self.context.line.unit(), &self.context.workspace.spill);
-        let summary = bounded_by(SUMMARY_CAP, summary, spill, &format!("summary-{unit}-{asked}"));
+        let summary = summary.unwrap_or_else(|| prompt::nothing_answered().to_owned());
+        let mut summary =
+            bounded_by(SUMMARY_CAP, summary, spill, &format!("summary-{unit}-{asked}"));
+        let set_aside = &self.history.prefix().entries[cut.answered.min(cut.kept)..cut.kept];
+        for (place, entry) in set_aside.iter().enumerate() {
+            let Message::User(prompt) = &entry.message else { continue };
+            let text = prompt.text_with(|_| prompt::image_summed_up().to_owned());
+            let text = prompt::without_facts(environment, &text).trim().to_owned();
+            let name = format!("prompt-{unit}-{}-{place}", cut.answered);
+            let text = bounded_by(SET_ASIDE_CAP / set_aside.len(), text, spill, &name);
+            summary.push_str("\n\n");
+            summary.push_str(&prompt::set_aside_as_too_long(&text));
+        }
         let request = request.as_deref().filter(|_| kept_prompts == 0).map(|request| {
             let request = prompt::without_facts(environment, request).trim();
             bounded_by(REQUEST_CAP, request.to_owned(), spill, &format!("request-{unit}-{asked}"))
@@ -355,18 +449,33 @@ fn check(answer: &Answer) -> Result<(), ModelError> {
     }
 }
 
-/// Returns where the part begins that is kept: the last turns that fit `room`
-/// tokens together, and prompts without an answer in any case.
-fn kept_from(entries: &[Arc<Entry>], room: u64) -> usize {
-    let mut left = Some(room);
-    let fits = |entry: &&Arc<Entry>| {
-        left = left.and_then(|left| left.checked_sub(size::of_entry(entry)));
-        left.is_some()
-    };
-    let fitting = entries.iter().rev().take_while(fits).count();
-    let unanswered = entries.iter().rev().take_while(|entry| is_turn_start(entry)).count();
-    snap_to_turn_start(entries, entries.len() - fitting, is_turn_start)
-        .min(entries.len() - unanswered)
+impl Cut {
+    /// Decides what stays as it is: the last turns that fit their room together, and the
+    /// prompts at the end that have no answer. If those do not fit theirs, only the last
+    /// of them stays. The first `summed_up` entries are a summary, so not a prompt.
+    fn of(entries: &[Arc<Entry>], rooms: Rooms, summed_up: usize) -> Self {
+        let mut left = Some(rooms.turns);
+        let fits = |entry: &&Arc<Entry>| {
+            left = left.and_then(|left| left.checked_sub(size::of_entry(entry)));
+            left.is_some()
+        };
+        let fitting = entries.iter().rev().take_while(fits).count();
+        let said = &entries[summed_up.min(entries.len())..];
+        let unanswered = said.iter().rev().take_while(|entry| is_turn_start(entry)).count();
+        let answered = entries.len() - unanswered;
+        let is_too_much = size::of_entries(&entries[answered..]) > rooms.unanswered;
+        let staying = if is_too_much { unanswered.min(1) } else { unanswered };
+        let kept = snap_to_turn_start(entries, entries.len() - fitting, is_turn_start)
+            .min(entries.len() - staying);
+        Self { answered, kept }
+    }
+
+    /// Returns whether the conversation gets shorter: an answer, an earlier summary with
+    /// something behind it, or a prompt is cut away.
+    fn gains_anything(&self, entries: &[Arc<Entry>], summed_up: usize) -> bool {
+        let is_answer = |entry: &Arc<Entry>| matches!(entry.message, Message::Model(_));
+        entries[..self.kept].iter().any(is_answer) || self.kept > self.answered.max(summed_up)
+    }
 }
 
 fn is_turn_start(entry: &Arc<Entry>) -> bool {
@@ -392,7 +501,7 @@ fn size_after(history: &History, kept: usize, text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Call, CallId, Output, Reply, Usage};
+    use crate::message::{Call, CallId, Output, Reply};
 
     const WINDOW: u64 = 1_000;
 
@@ -421,7 +530,7 @@ mod tests {
     #[track_caller]
     fn check_kept(words: &str, room: u64, kept: &str) {
         let entries = conversation(words);
-        let from = kept_from(&entries, room);
+        let from = Cut::of(&entries, Rooms { turns: room, unanswered: u64::MAX }, 0).kept;
         let words: Vec<&str> = words.split_whitespace().collect();
         assert_eq!(words[from..].join(" "), kept);
     }
@@ -448,9 +557,31 @@ mod tests {
     }
 
     #[test]
+    fn of_prompts_without_an_answer_that_do_not_fit_only_the_last_stays() {
+        for (words, unanswered, summed_up, expected) in [
+            ("u a u5 u", 6, 0, Some((2, 2))),
+            ("u a u5 u", 5, 0, Some((2, 3))),
+            ("u a u9 u u", 0, 0, Some((2, 4))),
+            ("u a u9", 0, 0, Some((2, 2))),
+            ("u9 u", 0, 0, Some((0, 1))),
+            ("u9", 0, 0, None),
+            // The first message is a summary.
+            ("u9 u9 u", 0, 1, Some((1, 2))),
+            ("u9 u", 0, 1, None),
+        ] {
+            let entries = conversation(words);
+            let cut = Cut::of(&entries, Rooms { turns: 0, unanswered }, summed_up);
+            let found = cut.gains_anything(&entries, summed_up).then_some((cut.answered, cut.kept));
+            assert_eq!(found, expected, "{words}");
+        }
+    }
+
+    #[test]
     fn what_is_counted_as_kept_is_what_the_history_keeps() {
         let entries = conversation("u a u a t a u");
-        let counts = (0..=7).map(|room| prompts(&entries[kept_from(&entries, room)..]));
+        let rooms = |turns| Rooms { turns, unanswered: u64::MAX };
+        let kept = |turns| Cut::of(&entries, rooms(turns), 0).kept;
+        let counts = (0..=7).map(|turns| prompts(&entries[kept(turns)..]));
         assert_eq!(counts.collect::<Vec<_>>(), [1, 1, 1, 1, 1, 2, 2, 3]);
     }
 

@@ -3,34 +3,41 @@
 use std::sync::Arc;
 
 use super::size;
-use crate::message::{Entry, Message, Output, Prefix};
+use crate::message::{Message, Output, Prefix};
 use crate::prompt;
 
-/// Returns the conversation without its largest tool outputs, so that about
-/// `excess` tokens are gone; `None` if nothing need go.
+/// Characters that remain of a user message that is left out: enough to tell what it was
+/// about.
+const PROMPT_START: usize = 1_000;
+
+/// Returns the conversation without its largest parts, so that about `excess` tokens are
+/// gone; `None` if nothing has to go.
 ///
-/// Each output that goes leaves a sentence, so that its call has one. Outputs
-/// go first because they are the longest and can be had again. Where they are
-/// not enough, the result is still too long.
-pub(super) fn without_large_outputs(prefix: &Prefix, excess: u64) -> Option<Prefix> {
+/// The largest tool outputs go first, because they can be had again, then the largest user
+/// messages. Each leaves a sentence in its place. If they are not enough, the result is
+/// still too long.
+pub(super) fn without_largest_parts(prefix: &Prefix, excess: u64) -> Option<Prefix> {
     if excess == 0 {
         return None;
     }
-    let is_output = |entry: &Entry| matches!(entry.message, Message::Output { .. });
-    let mut outputs: Vec<(usize, u64)> = (prefix.entries.iter().enumerate())
-        .filter(|(_, entry)| is_output(entry))
-        .map(|(place, entry)| (place, size::of_entry(entry)))
+    let mut parts: Vec<(usize, u64, Message)> = (prefix.entries.iter().enumerate())
+        .filter_map(|(place, entry)| {
+            let short = shortened(&entry.message)?;
+            let gain = size::of_entry(entry).saturating_sub(size::of_message(&short));
+            Some((place, gain, short))
+        })
         .collect();
     // The later one of two that are equally long goes last: it matters more.
-    outputs.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
+    parts.sort_by_key(|(_, gain, short)| {
+        (matches!(short, Message::User(_)), std::cmp::Reverse(*gain))
+    });
     let mut left = excess;
     let mut replaced = Vec::new();
-    for (place, tokens) in outputs {
+    for (place, gain, short) in parts {
         if left == 0 {
             break;
         }
-        let short = left_out(&prefix.entries[place].message);
-        left = left.saturating_sub(tokens.saturating_sub(size::of_message(&short)));
+        left = left.saturating_sub(gain);
         replaced.push((place, short));
     }
     let mut shorter = prefix.clone();
@@ -38,14 +45,20 @@ pub(super) fn without_large_outputs(prefix: &Prefix, excess: u64) -> Option<Pref
     Some(shorter)
 }
 
-fn left_out(message: &Message) -> Message {
+/// Returns what takes a message's place; `None` if it stays.
+fn shortened(message: &Message) -> Option<Message> {
     match message {
         Message::Output { call, output } => {
             let text = prompt::output_left_out(output.text.len());
             let output = Output { text, is_error: output.is_error, images: Vec::new() };
-            Message::Output { call: call.clone(), output: Arc::new(output) }
+            Some(Message::Output { call: call.clone(), output: Arc::new(output) })
         }
-        Message::User(_) | Message::Model(_) => message.clone(),
+        Message::User(user) => {
+            let start = user.text.char_indices().nth(PROMPT_START).map(|(end, _)| end)?;
+            let (kept, rest) = user.text.split_at(start);
+            Some(Message::User(prompt::prompt_left_out(kept, rest.len()).into()))
+        }
+        Message::Model(_) => None,
     }
 }
 
@@ -67,7 +80,7 @@ mod tests {
     #[track_caller]
     fn check(lengths: &[usize], excess: u64, kept: &[usize]) {
         let prefix = conversation(lengths);
-        let shorter = without_large_outputs(&prefix, excess).unwrap_or(prefix);
+        let shorter = without_largest_parts(&prefix, excess).unwrap_or(prefix);
         let lengths = shorter.messages().filter_map(|message| match message {
             Message::Output { output, .. } if output.text.starts_with('x') => {
                 Some(output.text.len())
@@ -76,9 +89,10 @@ mod tests {
             Message::User(_) | Message::Model(_) => None,
         });
         assert_eq!(lengths.collect::<Vec<_>>(), kept);
-        assert!(
-            matches!(shorter.messages().next(), Some(Message::User(prompt)) if prompt.text.len() == 90_000)
-        );
+        let Some(Message::User(prompt)) = shorter.messages().next() else { panic!("it is first") };
+        // It goes last.
+        assert_eq!(prompt.text.len() == 90_000, excess < u64::MAX, "{}", prompt.text.len());
+        assert!(prompt.text.starts_with(&"x".repeat(PROMPT_START)));
     }
 
     #[test]
@@ -88,13 +102,13 @@ mod tests {
         check(&lengths, 1, &[4_000, 0, 8_000, 40_000]);
         check(&lengths, 15_000, &[4_000, 0, 8_000, 0]);
         check(&lengths, u64::MAX, &[0, 0, 0, 0]);
-        check(&[], 5, &[]);
+        check(&[], u64::MAX, &[]);
     }
 
     #[test]
     fn what_stands_before_is_the_same_memory_and_what_follows_is_rendered_anew() {
         let prefix = conversation(&[10, 4_000, 20]);
-        let shorter = without_large_outputs(&prefix, 1).unwrap();
+        let shorter = without_largest_parts(&prefix, 1).unwrap();
         let is_same = |place: usize| Arc::ptr_eq(&prefix.entries[place], &shorter.entries[place]);
         assert_eq!([0, 1, 2, 3].map(is_same), [true, true, false, false]);
     }

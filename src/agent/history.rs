@@ -29,6 +29,8 @@ pub struct History {
     counted: Option<Counted>,
     /// Whether a flow was walked and nobody has said yet what it came to.
     is_walking: bool,
+    /// Whether the first message is a summary of what was said before.
+    begins_with_summary: bool,
 }
 
 /// What the provider said of the size of a conversation.
@@ -52,6 +54,7 @@ impl History {
             claimed: HashSet::new(),
             counted: None,
             is_walking: false,
+            begins_with_summary: false,
         }
     }
 
@@ -148,6 +151,11 @@ impl History {
         Prefix { head: Arc::clone(head), entries }
     }
 
+    /// Returns whether the first message is a summary of what was said before.
+    pub(super) fn begins_with_summary(&self) -> bool {
+        self.begins_with_summary
+    }
+
     /// Takes a call's id; `false` if a call of this conversation has it.
     pub(super) fn claim(&mut self, id: &CallId) -> bool {
         self.claimed.insert(id.clone())
@@ -170,6 +178,7 @@ impl History {
         self.prefix.entries.clear();
         self.counted = None;
         self.prompted(Arc::clone(&compaction.text).into());
+        self.begins_with_summary = true;
         self.prefix.entries.extend(kept.into_iter().map(unsent));
     }
 

@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::Unit;
 use super::asking::{Answered, Audience, IfTooLong, Unanswered};
-use crate::event::{FailureKind, Outcome, PrefixShare, Replied};
+use super::compact::PROMPT_TOO_LONG;
+use super::{Unit, size};
+use crate::event::{FailureKind, NoticeLevel, Outcome, PrefixShare, Replied};
 use crate::line::Told;
-use crate::message::Prefix;
+use crate::message::{Prefix, Usage};
 use crate::model::check;
 use crate::model::{Answer, Asker, ModelError, ModelErrorKind, Purpose, Request};
+
+/// Tokens that the system prompt has at least. A smaller count is not one of the request.
+const SYSTEM_PROMPT: u64 = 400;
 
 /// Why a turn has no answer.
 enum NoAnswer {
@@ -34,15 +38,32 @@ impl Unit {
             Err(NoAnswer::Over(outcome)) => return Err(outcome),
             Err(NoAnswer::TooLong(error)) => error,
         };
+        self.learn_window(&error).await;
         self.compact_too_long(&error).await?;
         self.may_request(None).await?;
         match self.request(turn, IfTooLong::Fail).await {
             Ok(replied) => Ok(replied),
             Err(NoAnswer::Over(outcome)) => Err(outcome),
             Err(NoAnswer::TooLong(error)) => {
-                let message = format!("too long also after a compaction: {error}");
+                let message =
+                    format!("too long also after a compaction: {error}; {PROMPT_TOO_LONG}");
                 Err(Outcome::failed(FailureKind::Overflow, message))
             }
+        }
+    }
+
+    /// Takes the context window that a refusal names. Of all units that share the model, the
+    /// first one that learns it reports it.
+    async fn learn_window(&self, error: &ModelError) {
+        let Some(window) = error.window else { return };
+        if self.model.learn_window(window) {
+            let text = format!(
+                "`{}` has a context window of {window} tokens, as its server says; set \
+                 `context_window` of the model in config.toml to have it known from the start",
+                self.model.name()
+            );
+            let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
+            self.context.line.tell(notice).await;
         }
     }
 
@@ -95,9 +116,33 @@ impl Unit {
                 return Err(NoAnswer::Over(Outcome::failed(error.kind.failure(), error.message)));
             }
         };
+        if turn == 1 && is_afresh {
+            self.warn_if_tools_are_missing(usage).await;
+        }
         self.name_calls(&mut reply.calls);
         let model = Arc::clone(self.model.name());
         Ok(Replied { reply: Arc::new(reply), model, usage, stop, took_ms })
+    }
+
+    /// Warns if the server counted the words of the first request but not the tools: chat
+    /// templates of some models leave them out, and the server does not say so.
+    async fn warn_if_tools_are_missing(&self, usage: Usage) {
+        let prefix = self.history.prefix();
+        let words = size::of_text(&prefix.head.system) + size::of_entries(&prefix.entries);
+        let all = size::of_head(&prefix.head) + size::of_entries(&prefix.entries);
+        let counted = Usage { output: 0, ..usage }.total();
+        // About as many tokens as the words alone have, and far fewer than all.
+        let is_words_alone = (words - words / 4..=words + words / 4).contains(&counted);
+        if counted < SYSTEM_PROMPT || !is_words_alone || counted * 2 > all {
+            return;
+        }
+        let text = format!(
+            "the server counted {counted} tokens where about {all} were sent: the chat template \
+             of `{}` seems to leave the tools out, so the model cannot call them",
+            self.model.name()
+        );
+        let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
+        self.context.line.tell(notice).await;
     }
 
     /// Says how much of the first request the parent had sent: compared on

@@ -27,10 +27,10 @@ mod branches;
 mod budgets;
 /// Signals: everything ends, nothing new begins, the log stays whole.
 mod cancel;
-/// `tine skills` and `tine agents`: lists and checks.
-mod catalogue;
 /// Faults that users of other harnesses reported, each with its input in `tests/cases`.
 mod cases;
+/// `tine skills` and `tine agents`: lists and checks.
+mod catalogue;
 /// The chat on a pseudo-terminal, and the screen as it is then.
 mod chat;
 /// The chat without a screen: lines in, lines out.

@@ -41,7 +41,8 @@ impl Case {
         let directory = directory(name);
         let read = |name: &&str| {
             let parts: Vec<&str> = name.split('.').collect();
-            let status = parts.iter().find_map(|part| part.parse().ok().filter(|code| *code >= 200));
+            let status =
+                parts.iter().find_map(|part| part.parse().ok().filter(|code| *code >= 200));
             let bytes = fs::read(directory.join(name)).expect("the case has this file");
             (status.unwrap_or(200), content_type(parts[parts.len() - 1]), bytes)
         };
