@@ -9,6 +9,7 @@ mod connection;
 mod content;
 mod elicitation;
 mod entry;
+mod events;
 mod failure;
 pub mod file;
 pub mod form;
@@ -16,8 +17,10 @@ mod http;
 mod keeper;
 mod link;
 mod listing;
+mod mended;
 pub mod name;
 mod program;
+mod reply;
 mod server;
 #[cfg(test)]
 mod tests;

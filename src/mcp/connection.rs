@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use super::elicitation::{Called, Elicitations, Elicited};
 use super::entry::Launch;
-use super::link::{Channel, Link};
+use super::link::{Channel, Link, Noise};
 use super::listing::{LISTED_CAP, Listing, TOOLS_CAP};
 use super::name::Label;
 use super::program::{Program, Started, Surroundings};
@@ -150,7 +150,7 @@ impl Connection {
     pub(super) async fn open(
         way: &Way,
         surroundings: &Surroundings,
-        changed: mpsc::Sender<()>,
+        (changed, noise): (mpsc::Sender<()>, &Arc<Noise>),
         tasks: &TaskTracker,
     ) -> Result<Self, Failed> {
         let elicitations = Arc::new(Elicitations::default());
@@ -161,7 +161,7 @@ impl Connection {
                 let started = started.expect("it is a program");
                 let (channel, program) = Program::start(&started, tasks)
                     .map_err(|error| Failed::new(format!("`{}`: {error}", started.program)))?;
-                match shake_hands(handler, Link::new(channel)).await {
+                match shake_hands(handler, Link::new(channel, Arc::clone(noise))).await {
                     Ok((running, over)) => (running, over, Some(program)),
                     Err(failed) => {
                         let words = program.end().await;
@@ -176,7 +176,8 @@ impl Connection {
             }
             Way::Channel(open) => {
                 let channel = open.open().map_err(Failed::new)?;
-                let (running, over) = shake_hands(handler, Link::new(channel)).await?;
+                let (running, over) =
+                    shake_hands(handler, Link::new(channel, Arc::clone(noise))).await?;
                 (running, over, None)
             }
         };
@@ -255,10 +256,15 @@ impl Connection {
             let cancel = CancellationToken::new();
             // What the library sends is large, and so is whatever holds it.
             let page = Box::pin(self.request(method, parameters, pending(), &cancel)).await?;
-            let Some(Value::Array(items)) = page.get(key) else {
-                return Err(NoAnswer::Refused(format!("it answered `{method}` without `{key}`")));
-            };
-            all.extend(items.iter().cloned());
+            match page.get(key) {
+                Some(Value::Array(items)) => all.extend(items.iter().cloned()),
+                // The empty list of Go.
+                Some(Value::Null) => {}
+                Some(_) | None => {
+                    let why = format!("it answered `{method}` without `{key}`");
+                    return Err(NoAnswer::Refused(why));
+                }
+            }
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             if next.is_none() || next == cursor || all.len() >= most {
                 break;
@@ -316,7 +322,7 @@ impl Connection {
 
     async fn refused(&self, error: ServiceError) -> NoAnswer {
         if let ServiceError::McpError(error) = error {
-            return NoAnswer::Refused(failure::cut(&error.message));
+            return NoAnswer::Refused(failure::of_server(&error));
         }
         // Why it is over is known in a moment.
         let mut over = self.over.clone();
@@ -370,11 +376,11 @@ where
     Ok((running, over))
 }
 
-/// Whatever it answered, as JSON: what it is, is for the caller to find out.
+/// Returns the answer as JSON: what it means, the caller finds out.
 fn value(result: &ServerResult) -> Result<Value, NoAnswer> {
     match serde_json::to_value(result) {
-        Ok(value @ Value::Object(_)) => Ok(value),
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
-        Ok(_) | Err(_) => Err(NoAnswer::Refused("it answered with no object".to_owned())),
+        Ok(value) => Ok(value),
+        Err(why) => Err(NoAnswer::Refused(format!("its answer cannot be read: {why}"))),
     }
 }

@@ -6,6 +6,7 @@
 
 use std::error::Error;
 
+use rmcp::model::ErrorData;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
@@ -22,7 +23,7 @@ pub(super) fn of_handshake(error: &ClientInitializeError) -> String {
     } else if let ExpectedInitResult(_) | ExpectedInitResponse(_) = error {
         "it answered `initialize` with something else".to_owned()
     } else if let JsonRpcError(error) = error {
-        error.message.to_string()
+        of_server(error)
     } else if let TransportError { error, .. } = error {
         words(&*error.error)
     } else {
@@ -38,6 +39,20 @@ pub(super) fn of_request(error: &ServiceError) -> String {
         return cut(&words(&*error.error));
     }
     cut(&words(error))
+}
+
+/// Returns the message of a server's error, with its `data`.
+pub(super) fn of_server(error: &ErrorData) -> String {
+    let words = match error.message.trim() {
+        "" => format!("its error has no message (code {})", error.code.0),
+        words => words.to_owned(),
+    };
+    let data = error.data.as_ref().filter(|data| !data.is_null());
+    let data = data.map(|data| data.as_str().map_or_else(|| data.to_string(), str::to_owned));
+    match data.filter(|data| !data.is_empty() && !words.contains(data.as_str())) {
+        Some(data) => cut(&format!("{words}: {data}")),
+        None => cut(&words),
+    }
 }
 
 /// Returns a server's own words, as much of them as is shown.

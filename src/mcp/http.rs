@@ -8,6 +8,7 @@ use reqwest::redirect::Policy;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
+use super::events::LenientClient;
 use super::link::MESSAGE_CAP;
 use crate::config::is_loopback;
 
@@ -25,7 +26,7 @@ const REDIRECTS_CAP: usize = 4;
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, String>,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+) -> Result<StreamableHttpClientTransport<LenientClient>, String> {
     let mut sent = HashMap::new();
     for (name, value) in headers {
         let bad = || format!("its header `{name}` cannot be sent");
@@ -66,5 +67,5 @@ pub(super) fn transport(
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(sent)
         .max_sse_event_size(MESSAGE_CAP);
-    Ok(StreamableHttpClientTransport::with_client(client, config))
+    Ok(StreamableHttpClientTransport::with_client(LenientClient(client), config))
 }

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::connection::{Connection, Way};
+use super::link::Noise;
 use super::listing::Listing;
 use super::name::Label;
 use super::program::Surroundings;
@@ -56,6 +57,7 @@ pub(super) struct Kept {
     pub(super) way: Arc<Way>,
     pub(super) limits: Limits,
     pub(super) surroundings: Arc<Surroundings>,
+    pub(super) noise: Arc<Noise>,
 }
 
 /// Owns the connection.
@@ -222,9 +224,9 @@ impl Keeper {
 
     async fn connect(&self, until: Instant) -> Result<Connection, Failed> {
         let connecting = async {
-            let changed = self.changed.clone();
-            let opening =
-                Connection::open(&self.kept.way, &self.kept.surroundings, changed, &self.tasks);
+            let Kept { way, surroundings, noise, .. } = &self.kept;
+            let heard = (self.changed.clone(), noise);
+            let opening = Connection::open(way, surroundings, heard, &self.tasks);
             let connection = opening.await?;
             match connection.list(&self.kept.label).await {
                 Ok(listing) => Ok((connection, listing)),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
@@ -37,6 +38,9 @@ const WORDS_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Most of its standard error that is kept, in bytes: a stack's last lines.
 const WORDS_CAP: usize = 4 * 1024;
+
+/// Maximum bytes of a message whose line has no end. Each piece that is read of one has it parsed.
+const ENDLESS_CAP: usize = 1024 * 1024;
 
 /// How much is read at a time.
 const BUFFER: usize = 64 * 1024;
@@ -115,9 +119,9 @@ impl<'a> Started<'a> {
     }
 }
 
-/// Why a server's lines are not read any more.
-enum Over {
-    /// It closed its output.
+/// Why lines are not read any more.
+pub(super) enum Over {
+    /// The other side closed its output.
     Closed,
     /// A line was too long.
     TooLong,
@@ -179,21 +183,23 @@ async fn write(mut input: ChildStdin, mut received: mpsc::Receiver<String>) {
     }
 }
 
-async fn read(mut output: impl AsyncRead + Unpin, said: mpsc::Sender<String>) -> Over {
+/// Reads lines, and sends on those that are not blank.
+///
+/// A message whose line has no end is sent on once it is whole: some servers write none.
+pub(super) async fn read(mut output: impl AsyncRead + Unpin, said: mpsc::Sender<String>) -> Over {
     let mut buffer = vec![0; BUFFER];
     let mut line: Vec<u8> = Vec::new();
     loop {
         let length = output.read(&mut buffer).await.unwrap_or(0);
         if length == 0 {
+            let _ = send_on(&mut line, &said).await;
             return Over::Closed;
         }
         let mut rest = &buffer[..length];
         while let Some(end) = memchr::memchr(b'\n', rest) {
             line.extend_from_slice(&rest[..end]);
             rest = &rest[end + 1..];
-            let text = String::from_utf8_lossy(&line).trim().to_owned();
-            line.clear();
-            if !text.is_empty() && said.send(text).await.is_err() {
+            if send_on(&mut line, &said).await.is_err() {
                 return Over::Unheard;
             }
         }
@@ -201,7 +207,27 @@ async fn read(mut output: impl AsyncRead + Unpin, said: mpsc::Sender<String>) ->
         if line.len() > MESSAGE_CAP {
             return Over::TooLong;
         }
+        if is_whole(&line) && send_on(&mut line, &said).await.is_err() {
+            return Over::Unheard;
+        }
     }
+}
+
+async fn send_on(
+    line: &mut Vec<u8>,
+    said: &mpsc::Sender<String>,
+) -> Result<(), mpsc::error::SendError<String>> {
+    let text = String::from_utf8_lossy(line).trim().to_owned();
+    line.clear();
+    if text.is_empty() { Ok(()) } else { said.send(text).await }
+}
+
+/// Returns whether a line without an end is a whole message already.
+fn is_whole(line: &[u8]) -> bool {
+    line.len() <= ENDLESS_CAP
+        && line.starts_with(b"{")
+        && line.ends_with(b"}")
+        && serde_json::from_slice::<IgnoredAny>(line).is_ok()
 }
 
 /// Reads what a server writes to its own log, and returns the end of it.
@@ -246,5 +272,32 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_is_read_with_and_without_its_end() {
+        let (mut near, far) = tokio::io::duplex(1024);
+        let (said, mut heard) = mpsc::channel(8);
+        let reading = tokio::spawn(read(far, said));
+        for (written, expected) in [
+            ("{\"id\":1}\r\n\n", "{\"id\":1}"),
+            ("{\"id\":2,\"a\":{\"b\":3}}", "{\"id\":2,\"a\":{\"b\":3}}"),
+            ("\n{\"id\":", ""),
+            ("4}", "{\"id\":4}"),
+            ("\nthe last words", ""),
+        ] {
+            near.write_all(written.as_bytes()).await.unwrap();
+            if !expected.is_empty() {
+                assert_eq!(heard.recv().await.as_deref(), Some(expected));
+            }
+        }
+        drop(near);
+        assert_eq!(heard.recv().await.as_deref(), Some("the last words"));
+        assert!(matches!(reading.await, Ok(Over::Closed)));
     }
 }

@@ -20,6 +20,7 @@ use super::Limits;
 use super::connection::{Connection, NoAnswer, Way};
 use super::elicitation::People;
 use super::keeper::{Ask, Keeper, Kept};
+use super::link::Noise;
 use super::listing::Listing;
 use super::name::{self, Label};
 use super::program::Surroundings;
@@ -41,6 +42,7 @@ pub struct Server {
     way: Result<Arc<Way>, State>,
     limits: Limits,
     surroundings: Arc<Surroundings>,
+    noise: Arc<Noise>,
     state: watch::Sender<State>,
     /// Leads to its keeper, once it is wanted.
     keeper: OnceLock<mpsc::Sender<Ask>>,
@@ -127,6 +129,7 @@ impl Server {
             way,
             limits,
             surroundings: Arc::clone(surroundings),
+            noise: Arc::default(),
             state: watch::channel(state).0,
             keeper: OnceLock::new(),
             stop: stop.clone(),
@@ -138,6 +141,12 @@ impl Server {
     #[must_use]
     pub fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    /// Returns the warning about lines on its standard output that are not messages, once.
+    #[must_use = "a warning that is dropped is never shown"]
+    pub fn take_warning(&self) -> Option<String> {
+        self.noise.take_warning()
     }
 
     /// Returns what else people may call its tools, in the order in which these
@@ -263,6 +272,7 @@ impl Server {
                 way: Arc::clone(way),
                 limits: self.limits,
                 surroundings: Arc::clone(&self.surroundings),
+                noise: Arc::clone(&self.noise),
             };
             let keeper = Keeper::new(kept, self.state.clone(), self.tasks.clone());
             self.tasks.spawn(keeper.keep(asks, self.stop.clone()));

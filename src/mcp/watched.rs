@@ -148,7 +148,7 @@ mod tests {
     /// and then asks; and returns why it is not heard any more.
     async fn told(length: usize, pause: Duration, most: u32) -> (u32, Option<String>) {
         let (near, far) = channel();
-        let (mut watched, over) = Watched::new(Link::new(near), Arc::default());
+        let (mut watched, over) = Watched::new(Link::new(near, Arc::default()), Arc::default());
         tokio::spawn(async move {
             let data = "x".repeat(length);
             for _ in 0..most {

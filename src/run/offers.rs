@@ -76,6 +76,7 @@ fn remarks(servers: &Servers, now: &[OfferedTool]) -> Vec<String> {
     let mut remarks = Vec::new();
     for server in servers.iter() {
         let (name, origin) = (&server.name, &server.origin);
+        remarks.extend(server.take_warning().map(|what| format!("the server `{name}`: {what}")));
         match server.state() {
             State::Pending => remarks.push(format!(
                 "the server `{name}` has not answered within {} ms (`mcp.startup_ms`); its tools join \

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 
 use super::person::{self, Said};
 use super::{Effect, Granted, Registry, Tool, ToolContext, ToolError};
-use crate::event::OfferedTool;
+use crate::event::{NoticeLevel, OfferedTool};
+use crate::line::Told;
 use crate::mcp::form::{self, Asker};
 use crate::mcp::{self, Elicited, NoAnswer, People, Server, Servers};
 use crate::message::{Output, ToolSchema};
@@ -89,7 +90,12 @@ impl Tool for Served {
             };
             let started = Instant::now();
             let people = Person { context, call, tool: &self.tool };
-            match kept.call((&self.tool.remote, arguments), &people, &context.cancel).await {
+            let answer = kept.call((&self.tool.remote, arguments), &people, &context.cancel).await;
+            if let Some(what) = kept.take_warning() {
+                let text = format!("the server `{}`: {what}", kept.name).into();
+                context.line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
+            }
+            match answer {
                 Ok(result) => Ok(mcp::output(&result, context.takes_images)),
                 Err(NoAnswer::Cancelled) => Err(ToolError::Cancelled { after: started.elapsed() }),
                 Err(why @ (NoAnswer::TooLong | NoAnswer::Gone(_) | NoAnswer::Refused(_))) => {
