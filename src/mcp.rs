@@ -21,6 +21,7 @@ mod mended;
 pub mod name;
 mod program;
 mod reply;
+mod schema;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::name::{self, Label};
+use super::schema::{self, AcceptedSchema};
 use crate::event::OfferedTool;
 
 /// Most tools of one server. Models lose their way in far fewer.
@@ -180,46 +181,21 @@ fn word(text: &str) -> String {
 fn read_tool(value: &Value) -> Result<Usable, (String, String)> {
     let remote = text(value, "name").ok_or((String::new(), "it has no name".to_owned()))?;
     let bad = |why: String| (remote.to_owned(), why);
-    let schema = match value.get("inputSchema") {
-        Some(Value::Object(schema)) => object_schema(schema).map_err(bad)?,
-        Some(_) => return Err(bad("its schema is no object".to_owned())),
-        None => return Err(bad("it has no schema".to_owned())),
-    };
+    // The other names are those of providers' APIs, which some servers copy.
+    let written = ["inputSchema", "input_schema", "parameters"].into_iter();
+    let written = written.filter_map(|key| value.get(key)).find(|schema| !schema.is_null());
+    let AcceptedSchema { schema, words } = schema::accept(written).map_err(bad)?;
+    let schema = to_raw_value(&schema).map_err(|error| bad(error.to_string()))?;
     if schema.get().len() > SCHEMA_CAP {
         return Err(bad(format!("its schema has more than {SCHEMA_CAP} bytes")));
     }
     let description = text(value, "description").or(text(value, "title")).unwrap_or_default();
-    Ok(Usable { remote: remote.to_owned(), description: cut(description.trim()), schema })
-}
-
-/// Calls have objects as arguments, so a schema has to be one of objects.
-fn object_schema(schema: &Map<String, Value>) -> Result<Box<RawValue>, String> {
-    let mut schema = schema.clone();
-    match schema.get("type") {
-        Some(Value::String(kind)) if kind == "object" => {}
-        Some(other) => {
-            return Err(format!(
-                "its schema is one of {}, not of objects",
-                word(&other.to_string())
-            ));
-        }
-        None => {
-            schema.insert("type".to_owned(), "object".into());
-        }
-    }
-    match schema.get("properties") {
-        Some(Value::Object(_)) => {}
-        Some(_) => return Err("the `properties` of its schema are no object".to_owned()),
-        // Some providers want them in any case.
-        None => {
-            schema.insert("properties".to_owned(), Map::new().into());
-        }
-    }
-    schema.remove("$schema");
-    // Some servers list the keys of an object in another order each time they start.
-    let mut schema = Value::Object(schema);
-    schema.sort_all_objects();
-    serde_json::value::to_raw_value(&schema).map_err(|error| error.to_string())
+    let description = match (cut(description.trim()), words) {
+        (description, words) if words.is_empty() => description,
+        (description, words) if description.is_empty() => words,
+        (description, words) => format!("{description}\n\nArguments: {words}"),
+    };
+    Ok(Usable { remote: remote.to_owned(), description, schema })
 }
 
 /// Cuts a description at a character's end.
@@ -262,19 +238,18 @@ mod tests {
             json!({"name": "list", "inputSchema": {"type": "array"}}),
             json!({"name": "text", "inputSchema": "object"}),
             json!({"name": "none"}),
-            json!({"name": "odd", "inputSchema": {"type": "object", "properties": []}}),
+            json!({"name": "odd", "inputSchema": {"type": "object", "properties": [1]}}),
             json!({"inputSchema": {}}),
             json!(7),
             json!({"name": "long", "inputSchema": {"description": "x".repeat(SCHEMA_CAP)}}),
             json!({"name": "twin", "inputSchema": {}}),
             json!({"name": "twin", "inputSchema": {}}),
         ]);
-        assert_eq!(names(&listing), ["mcp__s__fine", "mcp__s__twin"]);
+        assert_eq!(names(&listing), ["mcp__s__fine", "mcp__s__none", "mcp__s__twin"]);
         let expected = [
             "its tool `list` is left out: its schema is one of \"array\", not of objects",
-            "its tool `text` is left out: its schema is no object",
-            "its tool `none` is left out: it has no schema",
-            "its tool `odd` is left out: the `properties` of its schema are no object",
+            "its tool `text` is left out: its schema is not an object",
+            "its tool `odd` is left out: the `properties` of its schema are not an object",
             "its tool `` is left out: it has no name",
             "its tool `` is left out: it has no name",
             "its tool `long` is left out: its schema has more than 32000 bytes",

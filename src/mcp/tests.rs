@@ -236,7 +236,7 @@ async fn a_server_that_lies_about_its_lists_or_results_is_its_own_error() {
     let endless = Playing::new(|method, _| {
         (method == "tools/list").then(|| {
             let cursor = uuid::Uuid::now_v7().to_string();
-            json!({"tools": [{"name": "echo", "inputSchema": []}], "nextCursor": cursor})
+            json!({"tools": [{"name": "echo", "inputSchema": 7}], "nextCursor": cursor})
         })
     });
     let servers = servers(&[("a", &endless)]);

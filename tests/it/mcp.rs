@@ -120,7 +120,7 @@ fn tools_of_servers_are_offered_in_a_fixed_order_and_answer() {
     ]);
     assert_eq!(init["mcp_servers"], expected);
     let names = served(&init);
-    assert_eq!(names[1], "mcp__alpha__fine");
+    assert_eq!((names[0], names[2]), ("mcp__alpha__bare", "mcp__alpha__fine"));
     assert!(names.is_sorted(), "{names:?}");
     let expected = [(false, "{\"a\":1}".to_owned()), (true, "it broke".to_owned())];
     assert_eq!(outputs(&finished), expected);
@@ -134,7 +134,7 @@ fn a_server_that_lies_loses_what_it_lies_about_and_nothing_of_it_reaches_a_termi
     let model = place.script("s.json", &calling(&calls));
     let finished =
         place.tine(["-p", "go", "-m", &model, "--mcp-config", &config, "--yolo"]).run().exits(0);
-    for left in ["array", "text", "bare"] {
+    for left in ["array", "text"] {
         let said = format!("its tool `{left}` is left out");
         assert!(finished.stderr.contains(&said), "{}", finished.stderr);
     }
