@@ -6,6 +6,7 @@
 
 pub mod anthropic;
 pub mod api;
+pub mod blame;
 pub mod chat;
 pub mod check;
 pub mod gate;

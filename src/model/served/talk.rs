@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Endpoint;
 use crate::model::api::Assembly;
+use crate::model::blame::{blamed_tools, served};
 use crate::model::http::body::let_go;
 use crate::model::http::exchange::{Break, Outgoing, Response};
 use crate::model::http::fault;
@@ -52,13 +53,30 @@ impl Talk {
             match next {
                 Ok(stage) => self.stage = stage,
                 Err(error) => {
-                    let error = self.endpoint.address.redact(error);
+                    let error = self.blaming(self.endpoint.address.redact(error));
                     tracing::debug!(unit = %self.request.asker.unit, %error, "it has no answer");
                     self.said.push_back(Err(error));
                 }
             }
         }
         self.said.pop_front()
+    }
+
+    /// Names the servers' tools for which a request was refused.
+    fn blaming(&self, error: ModelError) -> ModelError {
+        if error.kind != ModelErrorKind::Request || error.status.is_none() {
+            return error;
+        }
+        let tools = &self.request.prefix.head.tools;
+        let blamed = blamed_tools(&error.message, tools).into_iter();
+        let named: Vec<String> = blamed.filter_map(|place| served(&tools[place].name)).collect();
+        match named.is_empty() {
+            true => error,
+            false => {
+                let message = format!("{} (refused for {})", error.message, named.join(", "));
+                ModelError { message, ..error }
+            }
+        }
     }
 
     async fn ask(&mut self) -> Result<Stage, ModelError> {
