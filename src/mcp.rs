@@ -5,6 +5,7 @@
 //! nobody waits for it longer than a limit, and nothing of it enters a context
 //! without a bound.
 
+mod client;
 mod connection;
 mod content;
 mod elicitation;
@@ -37,6 +38,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use client::ClientLink;
 pub use connection::{NoAnswer, Open};
 pub use content::{output, prompt, resource};
 pub use elicitation::{Elicited, People};

@@ -7,10 +7,7 @@
 //! protocol and nothing else.
 
 use std::convert::Infallible;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -21,7 +18,6 @@ use rmcp::model::{
 use rmcp::service::{Peer, RequestContext};
 use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -35,6 +31,7 @@ use crate::cli::start::{Kept, Start};
 use crate::cli::{print, signals, telemetry};
 use crate::config::Environment;
 use crate::event::Outcome;
+use crate::mcp::ClientLink;
 use crate::prompt;
 use crate::run::Signal;
 use crate::tool::{AgentCall, Known, Task, Tool as _};
@@ -103,12 +100,11 @@ async fn serve(batch: Batch) -> Result<Exit, Refusal> {
     let mut signals = signals::listen().map_err(|error| refuse("listen to signals", &error))?;
     let (stop, running) = (batch.stop.clone(), batch.running.clone());
     let ended = batch.ended.clone();
-    let input = Ending { input: tokio::io::stdin(), ended: ended.clone() };
-    let io = (input, tokio::io::stdout());
+    let link = ClientLink::new(tokio::io::stdin(), tokio::io::stdout(), ended.clone());
     let serving = tokio::select! {
         biased;
         Some(signal) = signals.recv() => return Ok(Exit::after(signal)),
-        serving = batch.serve(io) => serving,
+        serving = batch.serve(link) => serving,
     };
     let serving = match serving {
         Ok(serving) => serving,
@@ -133,27 +129,6 @@ async fn serve(batch: Batch) -> Result<Exit, Refusal> {
     // What has not ended by then ends with the process.
     let _ = tokio::time::timeout(END_PATIENCE, running.wait()).await;
     Ok(exit)
-}
-
-/// Input that tells of its end: the library tells nobody before all is answered.
-struct Ending<R> {
-    input: R,
-    ended: CancellationToken,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Ending<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.input).poll_read(context, buffer));
-        if read.is_err() || buffer.filled().len() == before {
-            self.ended.cancel();
-        }
-        Poll::Ready(read)
-    }
 }
 
 /// Returns the schema of the tool's arguments: the batch form of the Agent call.

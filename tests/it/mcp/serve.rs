@@ -260,3 +260,24 @@ fn a_call_that_is_malformed_is_told_what_is_wrong() {
     client.ask(4, "tools/call", &json!({ "name": "other", "arguments": {} }));
     assert_eq!(client.hear()["error"]["message"], "there is no tool `other`");
 }
+
+#[test]
+fn a_line_that_cannot_be_read_is_answered_with_an_error_and_what_is_meant_is_done() {
+    let place = Place::new();
+    let mut client = Client::new(&place, &script(&place), &[]);
+    for (line, id, code) in [
+        ("hello", json!(null), -32700),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"tools/li"#, json!(7), -32700),
+        (r#"{"jsonrpc":"2.0","id":8}"#, json!(8), -32600),
+        (r#"{"jsonrpc":"2.0","id":9,"method":"no/such"}"#, json!(9), -32601),
+    ] {
+        writeln!(client.input.as_mut().expect("the input is open"), "{line}").expect("it reads");
+        let answer = client.hear();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{line}");
+    }
+    let asked = "\u{feff}{\"id\":10,\"method\":\"tools/list\",\"params\":null}";
+    writeln!(client.input.as_mut().expect("the input is open"), "{asked}").expect("it reads");
+    let answer = client.hear();
+    assert_eq!(answer["id"], 10);
+    assert_eq!(answer["result"]["tools"][0]["name"], "run_batch", "{answer}");
+}
