@@ -71,7 +71,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> ClientLink<W> {
                 Err(None) => {}
                 Err(Some(answer)) => {
                     let output = Arc::clone(&self.output);
-                    // If the client has gone, there is nobody to answer.
+                    // Writing fails only if the client has gone.
                     tokio::spawn(async move { write(&output, answer.to_string()).await });
                 }
             }

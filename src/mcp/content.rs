@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(seen.images[0].kind, ImageKind::Png);
         let blind = output(&image(PIXEL), false);
         assert_eq!(blind.text, "[an image is left out: this model sees none]");
-        check(&image("!"), "[an image is left out: its data is no base64]");
+        check(&image("!"), "[an image is left out: its data is not base64]");
         check(&image("AAAA"), "[an image is left out: it is neither PNG, JPEG, WebP nor GIF]");
         check(&json!({"content": [{"type": "image"}]}), "[an image is left out: it has no data]");
     }

@@ -122,7 +122,7 @@ pub(super) struct Link {
     depth: i64,
 }
 
-/// What a line becomes together with those before it.
+/// The text that a line completes together with the lines before it.
 enum Joined<'a> {
     /// It belongs to a message that is not complete.
     Pending,

@@ -54,7 +54,7 @@ pub(super) struct OpenRequests {
 #[derive(Debug, Clone)]
 struct OpenRequest {
     id: RequestId,
-    /// Whether `rmcp` expects a typed result, as it does for `initialize`.
+    /// True if `rmcp` expects a typed result, as it does for `initialize`.
     is_handshake: bool,
 }
 

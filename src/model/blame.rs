@@ -40,7 +40,7 @@ pub fn blamed_tools(words: &str, tools: &[ToolSchema]) -> Vec<usize> {
 
 /// Names a tool and its MCP server for the user; `None` for a tool of tine.
 #[must_use]
-pub fn served(name: &str) -> Option<String> {
+pub fn describe_mcp_tool(name: &str) -> Option<String> {
     let (server, tool) = name.strip_prefix(PREFIX)?.split_once("__")?;
     Some(format!("the tool `{tool}` of the MCP server `{server}`"))
 }

@@ -1,4 +1,4 @@
-//! The blocks of a result, one behind the other.
+//! The blocks of a result.
 
 use serde_json::Value;
 

@@ -36,7 +36,7 @@ pub(super) fn read_image(block: &Value) -> Result<Picture, String> {
     if data.starts_with("http://") || data.starts_with("https://") {
         return Err("it is an address, not the image itself".to_owned());
     }
-    let bytes = decode(data).ok_or("its data is no base64")?;
+    let bytes = decode(data).ok_or("its data is not base64")?;
     if bytes.len() > IMAGE_CAP {
         return Err(format!("it is larger than {}", byte_size(IMAGE_CAP as u64)));
     }

@@ -150,7 +150,7 @@ fn parts_that_hold_in_any_case_are_merged_without_a_sentence() {
     let one = json!({"properties": {"a": text}, "required": ["a"]});
     let other = json!({"type": "object", "properties": {"b": text}, "required": ["b"], "additionalProperties": false});
     check(&json!({"allOf": [one, other]}), &merged, "");
-    // One alternative is no choice; nor are those besides it that no object fits.
+    // A single alternative always applies, also next to ones that accept no object.
     check(&json!({"allOf": [one], "anyOf": [other]}), &merged, "");
     check(&json!({"allOf": [one], "oneOf": [other, {"type": "null"}, false]}), &merged, "");
     check(

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Endpoint;
 use crate::model::api::Assembly;
-use crate::model::blame::{blamed_tools, served};
+use crate::model::blame::{blamed_tools, describe_mcp_tool};
 use crate::model::http::body::let_go;
 use crate::model::http::exchange::{Break, Outgoing, Response};
 use crate::model::http::fault;
@@ -53,7 +53,7 @@ impl Talk {
             match next {
                 Ok(stage) => self.stage = stage,
                 Err(error) => {
-                    let error = self.blaming(self.endpoint.address.redact(error));
+                    let error = self.name_blamed_tools(self.endpoint.address.redact(error));
                     tracing::debug!(unit = %self.request.asker.unit, %error, "it has no answer");
                     self.said.push_back(Err(error));
                 }
@@ -62,14 +62,14 @@ impl Talk {
         self.said.pop_front()
     }
 
-    /// Names the servers' tools for which a request was refused.
-    fn blaming(&self, error: ModelError) -> ModelError {
+    /// Adds the MCP tools that the provider blames to the message of a refusal.
+    fn name_blamed_tools(&self, error: ModelError) -> ModelError {
         if error.kind != ModelErrorKind::Request || error.status.is_none() {
             return error;
         }
         let tools = &self.request.prefix.head.tools;
         let blamed = blamed_tools(&error.message, tools).into_iter();
-        let named: Vec<String> = blamed.filter_map(|place| served(&tools[place].name)).collect();
+        let named: Vec<String> = blamed.filter_map(|place| describe_mcp_tool(&tools[place].name)).collect();
         match named.is_empty() {
             true => error,
             false => {
