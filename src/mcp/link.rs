@@ -196,7 +196,9 @@ impl Link {
     fn join_lines<'a>(&mut self, text: &'a str) -> Joined<'a> {
         let is_start = self.partial.is_empty() && matches!(text, "{" | "[");
         // A compact message follows lines that were not the start of one.
-        let is_other = text.starts_with("{\"") || self.partial.len() + text.len() > MESSAGE_CAP;
+        let is_compact =
+            text.starts_with('{') && (text.starts_with("{\"") || text.contains("\"jsonrpc\""));
+        let is_other = is_compact || self.partial.len() + text.len() > MESSAGE_CAP;
         if !is_start && (self.partial.is_empty() || is_other) {
             self.partial.clear();
             self.depth = 0;
@@ -372,7 +374,7 @@ mod tests {
             let content = ["\"content\": [", "{", "\"text\": \"}] \\\"\"", "}", "]"];
             say(&far, &["{", "\"id\": 1,", "\"result\": {"]).await;
             say(&far, &content).await;
-            say(&far, &["}", "}", "{", r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#]).await;
+            say(&far, &["}", "}", "{", r#"{ "jsonrpc": "2.0", "id": 2, "method": "ping" }"#]).await;
         });
         assert!(matches!(link.receive().await, Some(JsonRpcMessage::Response(_))));
         assert!(matches!(link.receive().await, Some(JsonRpcMessage::Request(_))));

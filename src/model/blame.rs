@@ -163,5 +163,8 @@ mod tests {
             assert_eq!(blamed_tools(words, &tools), expected, "{words}");
             assert_eq!(blamed_tools(&words.to_lowercase(), &tools), expected, "{words}");
         }
+        let described = "the tool `get_all` of the MCP server `s`";
+        assert_eq!(describe_mcp_tool(names[3]).as_deref(), Some(described));
+        assert_eq!(describe_mcp_tool("Read"), None);
     }
 }
