@@ -10,8 +10,10 @@ pub(super) mod body;
 pub mod exchange;
 pub(super) mod fault;
 mod meaning;
+mod page;
 pub mod probe;
 pub(super) mod secrets;
+mod spoken;
 pub mod sse;
 mod window;
 
@@ -24,7 +26,6 @@ use reqwest::header::{CONTENT_TYPE, DATE, HeaderName, LOCATION};
 use self::body::Start;
 use self::exchange::{Outgoing, Response};
 use self::fault::Refused;
-use self::secrets::Secrets;
 use super::ModelError;
 
 pub use address::shown;
@@ -62,36 +63,38 @@ pub(super) enum Opened {
 pub(super) async fn open(outgoing: Outgoing<'_>, idle: Duration) -> Result<Opened, ModelError> {
     let address = outgoing.address;
     let Some(mut response) = outgoing.send().await? else { return Ok(Opened::Silence) };
-    refuse(&mut response, address.secrets()).await?;
-    let content_type = header(&response, &CONTENT_TYPE).to_ascii_lowercase();
-    if content_type.contains("html") {
-        return Err(fault::page(address.shown()));
-    }
-    if content_type.contains("json") && !content_type.contains("ndjson") {
-        // Some servers and proxies call a stream by this name too.
-        return Ok(match body::read_start(&mut response, idle).await? {
-            Start::Stream(start) => Opened::Stream(response, start),
-            Start::Whole(bytes) => Opened::Whole(bytes),
-        });
-    }
-    Ok(Opened::Stream(response, Vec::new()))
+    refuse(&mut response, address).await?;
+    // Types are wrong in both directions: streams that are called JSON, and an
+    // error or a whole answer that is called a stream.
+    let opened = match body::read_start(&mut response, address, idle).await? {
+        Start::Stream(start) => Opened::Stream(response, start),
+        Start::Silence => Opened::Silence,
+        Start::Whole(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            if page::is_page(header(&response, &CONTENT_TYPE), &text) {
+                return Err(fault::page(address.shown(), &text));
+            }
+            Opened::Whole(bytes)
+        }
+    };
+    Ok(opened)
 }
 
 /// Passes every 2xx.
-async fn refuse(response: &mut Response, secrets: &Secrets) -> Result<(), ModelError> {
+async fn refuse(response: &mut Response, address: &Address) -> Result<(), ModelError> {
     let status = response.status();
     let kind = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if kind.is_success() {
         return Ok(());
     }
     if kind.is_redirection() {
-        return Err(fault::redirected(status, header(response, &LOCATION), secrets));
+        return Err(fault::redirected(status, header(response, &LOCATION), address.secrets()));
     }
     let body = body::read(response, ERROR_BODY_CAP, ERROR_BODY_LIMIT).await;
     // Whoever names a moment means it by its own clock.
     let now = provider_time(header(response, &DATE)).unwrap_or_else(SystemTime::now);
     let refused = Refused { status, headers: response.headers(), body: body.bytes(), now };
-    Err(fault::refused(&refused, secrets))
+    Err(fault::refused(&refused, address))
 }
 
 fn provider_time(date: &str) -> Option<SystemTime> {

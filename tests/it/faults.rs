@@ -159,10 +159,11 @@ async fn ask(dialect: &Dialect, server: &Server, limits: Limits) -> Outcome {
     };
     assert!(stream.next().await.is_none());
     let url = server.base_url();
+    let host = url.replace("http://", "").replace("/v1", "");
     let failed = failed.map(|error| {
         let then = decide(&error, Tried::default(), Policy::default(), false, 0.0);
         let ModelError { kind, message, .. } = error;
-        (kind, message.replace(&url, "URL"), then)
+        (kind, message.replace(&url, "URL").replace(&host, "HOST"), then)
     });
     Outcome { heard, failed }
 }
@@ -391,7 +392,7 @@ async fn what_is_no_model_is_told_apart() {
         |_| Reaction::status(200, "text/html; charset=utf-8", page),
         fails(
             Request,
-            "`URL` answered with a web page, not a model; is `base_url` right?",
+            "`URL` answered with a web page (\"x\"), not a model; is `base_url` right?",
             HOPELESS,
         ),
     )
@@ -402,7 +403,7 @@ async fn what_is_no_model_is_told_apart() {
         |_| Reaction::status(502, "text/html", page),
         fails(
             Overloaded,
-            "HTTP 502: the server answered with a web page; is `base_url` right?",
+            "HTTP 502: the gateway at HOST answered with \"x\": the server behind it does not answer",
             AGAIN,
         ),
     )
@@ -431,7 +432,8 @@ async fn what_is_no_model_is_told_apart() {
     .await;
     let no_end = "the answer of `URL` broke off before its end";
     check("no words", usual, |_| Reaction::stream(""), fails(Cut, no_end, AGAIN)).await;
-    check("other words", usual, |_| Reaction::stream("hello"), fails(Cut, no_end, AGAIN)).await;
+    let hello = fails(Cut, "the answer cannot be read: hello", AGAIN);
+    check("other words", usual, |_| Reaction::stream("hello"), hello).await;
     check(
         "JSON that is none",
         usual,

@@ -94,7 +94,9 @@ async fn check_with(
     change(&mut settings);
     let answer = ask(&Served::new(settings).expect("usable settings"), request(&prefix(), 2)).await;
     let url = server.base_url();
-    let answer = answer.map_err(|error| (error.kind, error.message.replace(&url, "URL")));
+    let host = url.replace("http://", "").replace("/v1", "");
+    let told = |error: ModelError| error.message.replace(&url, "URL").replace(&host, "HOST");
+    let answer = answer.map_err(|error| (error.kind, told(error)));
     assert_eq!(answer, expected, "{name}");
     // None at all if the time was up before the server looked.
     assert!(server.finish().len() <= 1, "{name}: one request, no retries");
@@ -486,7 +488,7 @@ async fn tokens_are_counted_wherever_they_stand() {
             counted(7, 2),
         ),
         (
-            "no reason for the end, but counts",
+            "no reason for the end, but counts and a mark",
             sse(&[
                 r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":""}]}"#,
                 r#"{"choices":[{"delta":{},"finish_reason":""}],"usage":{"prompt_tokens":7.0,"completion_tokens":null}}"#,
@@ -573,7 +575,7 @@ async fn an_error_body_is_read_in_every_form() {
             spoken(429, r#"{"error":{"message":"slow down","code":429}}"#),
             failed(RateLimited, "HTTP 429: slow down"),
         ),
-        ("a text", spoken(400, r#"{"error":"too long"}"#), failed(Request, "HTTP 400: too long")),
+        ("a text", spoken(400, r#"{"error":"too odd"}"#), failed(Request, "HTTP 400: too odd")),
         (
             "no error key",
             spoken(503, r#"{"message":"busy"}"#),
@@ -603,7 +605,7 @@ async fn an_error_body_is_read_in_every_form() {
 
 #[tokio::test]
 async fn what_is_no_error_object_is_put_into_short_words() {
-    use ModelErrorKind::{Overloaded, RateLimited, Request};
+    use ModelErrorKind::{Overflow, Overloaded, RateLimited, Request};
     let rows = [
         (
             "plain words",
@@ -615,13 +617,17 @@ async fn what_is_no_error_object_is_put_into_short_words() {
             Reaction::status(502, "text/html; charset=utf-8", "<html><body>nginx</body></html>"),
             failed(
                 Overloaded,
-                "HTTP 502: the server answered with a web page; is `base_url` right?",
+                "HTTP 502: the gateway at HOST answered with \"nginx\": the server behind it does \
+                 not answer",
             ),
         ),
         (
             "a web page under another name",
             Reaction::status(404, "text/plain", "\n<!DOCTYPE html><title>x</title>"),
-            failed(Request, "HTTP 404: the server answered with a web page; is `base_url` right?"),
+            failed(
+                Request,
+                "HTTP 404: the server at HOST answered with \"x\", a web page; is `base_url` right?",
+            ),
         ),
         (
             "a web page as an answer",
@@ -631,7 +637,7 @@ async fn what_is_no_error_object_is_put_into_short_words() {
         (
             "long words",
             Reaction::status(413, "text/plain", "x".repeat(300_000)),
-            failed(Request, &format!("HTTP 413: {}…", "x".repeat(500))),
+            failed(Overflow, &format!("HTTP 413: {}…", "x".repeat(500))),
         ),
         (
             "a redirect",
@@ -653,10 +659,11 @@ async fn what_is_no_error_object_is_put_into_short_words() {
 
 #[tokio::test]
 async fn every_status_has_its_kind() {
-    use ModelErrorKind::{Authentication, Overloaded, RateLimited, Request};
-    let rows: [(ModelErrorKind, &[u16]); 4] = [
+    use ModelErrorKind::{Authentication, Overflow, Overloaded, RateLimited, Request};
+    let rows: [(ModelErrorKind, &[u16]); 5] = [
         (Authentication, &[401, 403]),
-        (Request, &[400, 404, 405, 413, 422]),
+        (Request, &[400, 404, 405, 422]),
+        (Overflow, &[413]),
         (Overloaded, &[408, 409, 425, 500, 502, 503, 504]),
         (RateLimited, &[429, 529]),
     ];
@@ -675,7 +682,7 @@ async fn an_error_inside_an_answer_is_an_error() {
     let rows = [
         (r#"{"error":{"message":"boom"}}"#, Overloaded, "boom"),
         (r#"{"error":{"message":"slow","code":429}}"#, RateLimited, "slow"),
-        (r#"{"error":{"message":"too long","code":"400"},"choices":[]}"#, Request, "too long"),
+        (r#"{"error":{"message":"too odd","code":"400"},"choices":[]}"#, Request, "too odd"),
         (r#"{"error":{"message":"no","type":"invalid_request_error","code":null}}"#, Request, "no"),
         (r#"{"error":{"message":"key","type":"authentication_error"}}"#, Authentication, "key"),
         (r#"{"error":"boom"}"#, Overloaded, "boom"),
@@ -700,7 +707,8 @@ async fn an_answer_without_an_end_is_cut() {
     check("nothing", sse(&[]), cut()).await;
     check("only the end mark", sse(&[DONE]), cut()).await;
     check("counts beside the text", sse(&[counting]), cut()).await;
-    check("no events at all", Reaction::stream("hello"), cut()).await;
+    let hello = failed(ModelErrorKind::Cut, "the answer cannot be read: hello");
+    check("no events at all", Reaction::stream("hello"), hello).await;
     check(
         "a piece that is no JSON",
         sse(&[&hi, "{oops"]),

@@ -65,6 +65,16 @@ impl Address {
         &self.shown
     }
 
+    /// Returns the host, and its port where that is an unusual one.
+    pub(super) fn host(&self) -> String {
+        let url = Url::parse(&self.base).ok();
+        let host = url.as_ref().and_then(|url| {
+            let host = url.host_str()?;
+            Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+        });
+        host.unwrap_or_else(|| self.shown.clone())
+    }
+
     /// Returns the URL at which answers are asked for.
     pub(super) fn target(&self) -> &str {
         &self.target

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::exchange::{Break, Response};
-use super::{ANSWER_CAP, sse};
+use super::{ANSWER_CAP, Address, fault, sse};
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Longest that a body is read after all that is wanted of it has come.
@@ -32,7 +32,8 @@ enum End {
     /// What came is all that was wanted for now.
     Enough,
     TooLong,
-    Broken,
+    /// It broke off, for this reason.
+    Broken(String),
     Silent,
 }
 
@@ -50,55 +51,66 @@ impl Body {
     pub(super) fn whole(self) -> Result<Vec<u8>, ModelError> {
         let (kind, message) = match self.end {
             End::Whole | End::Enough => return Ok(self.bytes),
-            End::TooLong => (ModelErrorKind::Request, "the answer is too long"),
-            End::Broken => (ModelErrorKind::Cut, "the answer broke off"),
-            End::Silent => (ModelErrorKind::Silent, "the answer stopped before its end"),
+            End::TooLong => (ModelErrorKind::Request, "the answer is too long".to_owned()),
+            End::Broken(why) => (ModelErrorKind::Cut, format!("the answer broke off: {why}")),
+            End::Silent => (ModelErrorKind::Silent, "the answer stopped before its end".to_owned()),
         };
         Err(ModelError::new(kind, message))
     }
 }
 
-/// The beginning of an answer that is said to be JSON.
+/// The beginning of an answer.
 pub(super) enum Start {
     /// It is a stream of events that begins so.
     Stream(Vec<u8>),
     /// It is no stream, and this is all.
     Whole(Vec<u8>),
+    /// The recording has no byte of it: the client gave up waiting.
+    Silence,
 }
 
-/// Reads an answer until it is clear that it is a stream, else to its end.
+/// Reads an answer until it is clear that it is a stream, else to its end. The
+/// wait for its first byte is the caller's to bound.
 ///
 /// # Errors
 ///
 /// It is too long, or its end does not come.
 pub(super) async fn read_start(
     response: &mut Response,
+    address: &Address,
     idle: Duration,
 ) -> Result<Start, ModelError> {
-    let body = read_until(response, ANSWER_CAP, idle, |bytes| {
+    let first = Duration::MAX;
+    let body = read_until(response, ANSWER_CAP, first, idle, |bytes| {
         sse::begins_so(&bytes[..bytes.len().min(FORM_PROBE)])
     });
     let body = body.await;
-    if let End::Enough = body.end {
-        return Ok(Start::Stream(body.bytes));
+    match body.end {
+        End::Enough => Ok(Start::Stream(body.bytes)),
+        End::Silent if body.bytes.is_empty() => Ok(Start::Silence),
+        End::Broken(why) => Err(fault::broken(&why, address)),
+        End::Whole | End::TooLong | End::Silent => body.whole().map(Start::Whole),
     }
-    body.whole().map(Start::Whole)
 }
 
 /// Reads a body of at most `cap` bytes. `idle` is the longest wait for more.
 pub(super) async fn read(response: &mut Response, cap: usize, idle: Duration) -> Body {
-    read_until(response, cap, idle, |_| false).await
+    read_until(response, cap, idle, idle, |_| false).await
 }
 
+/// Reads on until it is enough. `first` is the longest wait for the first byte,
+/// `idle` that for more.
 async fn read_until(
     response: &mut Response,
     cap: usize,
+    first: Duration,
     idle: Duration,
     is_enough: impl Fn(&[u8]) -> bool,
 ) -> Body {
     let mut bytes = Vec::new();
     let end = loop {
-        match timeout(idle, response.chunk()).await {
+        let limit = if bytes.is_empty() { first } else { idle };
+        match timeout(limit, response.chunk()).await {
             Ok(Ok(Some(piece))) => {
                 bytes.extend_from_slice(&piece[..piece.len().min(cap - bytes.len())]);
                 if bytes.len() == cap {
@@ -109,7 +121,7 @@ async fn read_until(
                 }
             }
             Ok(Ok(None)) => break End::Whole,
-            Ok(Err(Break::Broken(_))) => break End::Broken,
+            Ok(Err(Break::Broken(why))) => break End::Broken(why),
             Ok(Err(Break::Silent)) | Err(_) => break End::Silent,
         }
     };

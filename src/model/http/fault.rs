@@ -12,9 +12,10 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::{Value, json};
 
 use super::address::Address;
-use super::meaning::{Meaning, Told, words};
+use super::meaning::{Meaning, Told};
 use super::secrets::Secrets;
 use super::window::window_in;
+use super::{page, spoken};
 use crate::model::retry::floor;
 use crate::model::{ModelError, ModelErrorKind};
 
@@ -31,28 +32,46 @@ pub(super) struct Refused<'a> {
     pub(super) now: SystemTime,
 }
 
-/// The error that stands for a status other than 2xx.
-pub(super) fn refused(answer: &Refused<'_>, secrets: &Secrets) -> ModelError {
+/// Returns the error that stands for a status other than 2xx.
+pub(super) fn refused(answer: &Refused<'_>, address: &Address) -> ModelError {
     let &Refused { status, headers, body, now } = answer;
     let header = |name: &str| headers.get(name)?.to_str().ok();
     let text = String::from_utf8_lossy(body);
-    let body = if is_page(header(CONTENT_TYPE.as_str()).unwrap_or_default(), &text) {
-        json!("the server answered with a web page; is `base_url` right?")
-    } else {
-        serde_json::from_str(&text).unwrap_or_else(|_| json!(text.trim()))
+    let is_page = page::is_page(header(CONTENT_TYPE.as_str()).unwrap_or_default(), &text);
+    let body = match is_page {
+        // Some servers put their error into a page.
+        true => json!(page::page_text(&text)),
+        false => {
+            let text = text.trim_start_matches('\u{feff}').trim();
+            serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+        }
     };
-    let retry_after = floor::retry_after(header, now);
-    let meaning = Told::by_status(status, &body, retry_after.is_some()).meaning();
-    let message = match short(words(&body), secrets) {
+    let sentence = spoken::sentence(&body);
+    // The longer one counts, so that neither is undercut.
+    let retry_after = floor::retry_after(header, now).max(spoken::wait(&body, &sentence));
+    let meaning = match (Told::by_status(status, &body, retry_after.is_some()).meaning(), status) {
+        // A page comes from a gateway, which knows nothing of the key.
+        (Meaning::Kind(ModelErrorKind::Authentication), 403) if is_page => {
+            Meaning::Kind(ModelErrorKind::Request)
+        }
+        (meaning, _) => meaning,
+    };
+    let window = window_in(&body, &sentence);
+    let sentence = match is_page {
+        true => page::describe_page(status, &address.host(), &text),
+        false => sentence,
+    };
+    let message = match short(sentence, address.secrets()) {
         words if words.is_empty() => format!("HTTP {status}"),
         words => format!("HTTP {status}: {words}"),
     };
-    let window = window_in(&body, &words(&body));
+    let error = with_window(meant(meaning, message), window);
+    let retry_after = retry_after.filter(|_| may_name_a_time(&error));
     ModelError {
         status: Some(status),
         retry_after,
         should_retry: floor::should_retry(header),
-        ..with_window(meant(meaning, message), window)
+        ..error
     }
 }
 
@@ -83,24 +102,32 @@ pub(super) fn redirected(status: u16, location: &str, secrets: &Secrets) -> Mode
     ModelError { status: Some(status), ..ModelError::new(ModelErrorKind::Request, message) }
 }
 
-/// The error of a web page where an answer should be.
-pub(super) fn page(url: &str) -> ModelError {
-    let message = format!("`{url}` answered with a web page, not a model; is `base_url` right?");
+/// Returns the error of a web page with a good status where an answer should be.
+pub(super) fn page(url: &str, page: &str) -> ModelError {
+    let heading = match page::page_heading(page) {
+        heading if heading.is_empty() => heading,
+        heading => format!(" (\"{heading}\")"),
+    };
+    let message =
+        format!("`{url}` answered with a web page{heading}, not a model; is `base_url` right?");
     ModelError::new(ModelErrorKind::Request, message)
 }
 
-/// The error that an error object within an answer stands for.
+/// Returns the error that an error object within an answer stands for.
 pub(in crate::model) fn in_answer(error: &Value, secrets: &Secrets) -> ModelError {
-    let words = short(words(error), secrets);
-    let meant = meant(
-        Told::by_object(error).meaning(),
-        format!("the provider answered with an error: {words}"),
-    );
-    // Only whoever may be asked again says when: others speak of it in vain.
-    let is_busy = matches!(meant.kind, ModelErrorKind::RateLimited | ModelErrorKind::Overloaded);
-    let retry_after = if is_busy { floor::retry_after_in(&words) } else { None };
-    let window = window_in(error, &words);
-    ModelError { retry_after, ..with_window(meant, window) }
+    let sentence = spoken::sentence(error);
+    let retry_after = spoken::wait(error, &sentence);
+    let told = Told::by_object(error, retry_after.is_some());
+    let words = short(sentence, secrets);
+    let message = format!("the provider answered with an error: {words}");
+    let error = with_window(meant(told.meaning(), message), window_in(error, &words));
+    ModelError { retry_after: retry_after.filter(|_| may_name_a_time(&error)), ..error }
+}
+
+/// Returns whether a wait in the error counts: only an error that is retried has
+/// one.
+fn may_name_a_time(error: &ModelError) -> bool {
+    matches!(error.kind, ModelErrorKind::RateLimited | ModelErrorKind::Overloaded)
 }
 
 /// The error of an event that is not what the API says.
@@ -143,22 +170,19 @@ pub(super) fn no_answer(error: &reqwest::Error, address: &Address) -> ModelError
 }
 
 /// Returns the start of a provider's text, on one line and without secrets.
-fn short(text: String, secrets: &Secrets) -> String {
+pub(super) fn short(text: String, secrets: &Secrets) -> String {
     // Before the cut, which may go through one.
-    let text = secrets.redact(text);
+    bounded_line(&secrets.redact(text), ERROR_TEXT_CAP)
+}
+
+/// Returns at most so many characters of a text, on one line.
+pub(super) fn bounded_line(text: &str, most: usize) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     let line = words.join(" ");
-    match line.char_indices().nth(ERROR_TEXT_CAP) {
+    match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
-}
-
-fn is_page(content_type: &str, text: &str) -> bool {
-    let start = text.trim_start().get(..9).unwrap_or_default().to_ascii_lowercase();
-    content_type.to_ascii_lowercase().contains("html")
-        || start == "<!doctype"
-        || start.starts_with("<html")
 }
 
 fn is_refused(error: &reqwest::Error) -> bool {

@@ -4,16 +4,20 @@
 //! a quota of a minute, for a wrong request and for one that is too long. No
 //! two providers have the same names, so the words are looked at too.
 
+mod overflow;
+
 use serde_json::Value;
 
+use self::overflow::TooLong;
+use super::spoken;
 use crate::model::ModelErrorKind;
 
 /// What is to be read of an error.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// The status of HTTP, where the error is a whole answer.
+    /// The status of HTTP, or the one that the error names.
     status: Option<u16>,
-    /// Its type and its code, in lower case.
+    /// Its type and its codes, in lower case.
     names: String,
     /// Its sentence, in lower case.
     words: String,
@@ -46,71 +50,40 @@ const UNPAID_NAMES: [&str; 7] = [
 const UNPAID_WORDS: [&str; 3] =
     ["credit balance is too low", "insufficient balance", "insufficient credits"];
 
-/// Names of errors, or parts of them, for a request that is too long.
-const OVERFLOW_NAMES: [&str; 5] = [
-    "context_length_exceeded",
-    "exceed_context_size",
-    "context_exceeded",
-    "max_prompt_tokens_exceeded",
-    "request_too_large",
-];
+/// Names of errors, or parts of them, for a key that is refused.
+const KEY_NAMES: [&str; 4] = ["api_key", "apikey", "authentication", "unauthenticated"];
 
-/// The same in words. Whoever says one of them may mean the limit of the answer
-/// that is asked for beside the prompt: a shorter prompt helps then too.
-const OVERFLOW_WORDS: [&str; 21] = [
-    // OpenAI, DeepSeek, vLLM, SGLang, Mistral, OpenRouter.
-    "maximum context length",
-    // OpenAI's Responses.
-    "exceeds the context window",
-    // Anthropic.
-    "prompt is too long",
-    "exceed context limit",
-    // llama.cpp, and what is built on it.
-    "exceeds the available context size",
-    "exceeds context size",
-    "greater than the context length",
-    "context the overflows",
-    // Ollama.
-    "exceeds the context length",
-    // vLLM and SGLang, in further words.
-    "longer than the maximum model length",
-    "longer than the model's context length",
-    // Text Generation Inference.
-    "`max_new_tokens` must be <=",
-    // Google.
-    "exceeds the maximum number of tokens allowed",
-    // xAI.
-    "maximum prompt length is",
-    // Groq; it says 413 where a prompt is longer than the quota of a minute.
-    "reduce the length of the messages",
-    "request too large for model",
-    // DashScope.
-    "range of input length should be",
-    // Moonshot.
-    "exceeded model token limit",
-    // MiniMax and Zhipu.
-    "context window exceeds limit",
-    "prompt exceeds max length",
-    // Bedrock.
-    "input is too long for requested model",
+/// Words for a key.
+const KEYS: [&str; 5] = ["api key", "api-key", "api_key", "apikey", "access token"];
+
+/// Words for the fault of a refused key.
+const KEY_FAULTS: [&str; 11] = [
+    "not valid",
+    "invalid",
+    "incorrect",
+    "expired",
+    "missing",
+    "not found",
+    "not provided",
+    "no api key",
+    "revoked",
+    "无效",
+    "错误",
 ];
 
 impl Told {
-    /// An answer with a status other than 2xx.
+    /// Reads an answer with a status other than 2xx.
     pub(super) fn by_status(status: u16, body: &Value, has_floor: bool) -> Self {
-        Self { status: Some(status), has_floor, ..Self::by_object(body) }
+        Self { status: Some(status), ..Self::by_object(body, has_floor) }
     }
 
-    /// An error object within an answer.
-    pub(super) fn by_object(error: &Value) -> Self {
-        let inner = error.get("error").filter(|inner| inner.is_object()).unwrap_or(error);
-        let names =
-            ["type", "code", "status"].into_iter().filter_map(|key| inner.get(key)?.as_str());
+    /// Reads an error object within an answer.
+    pub(super) fn by_object(error: &Value, has_floor: bool) -> Self {
         Self {
-            status: status_in(inner),
-            names: names.collect::<Vec<_>>().join(" ").to_ascii_lowercase(),
-            words: words(error).to_ascii_lowercase(),
-            has_floor: false,
+            status: spoken::status(error),
+            names: spoken::names(error).to_lowercase(),
+            words: spoken::sentence(error).to_lowercase(),
+            has_floor,
         }
     }
 
@@ -121,6 +94,9 @@ impl Told {
         }
         if self.is_overflow() {
             return Meaning::Kind(ModelErrorKind::Overflow);
+        }
+        if self.is_refused_key() {
+            return Meaning::Kind(ModelErrorKind::Authentication);
         }
         let of_status = self.status.map(ModelErrorKind::of_status);
         Meaning::Kind(of_status.unwrap_or_else(|| self.kind_of_names()))
@@ -141,18 +117,35 @@ impl Told {
     }
 
     fn is_overflow(&self) -> bool {
-        // A busy provider may speak of too many tokens too.
-        let may_be = matches!(self.status, None | Some(400 | 413 | 422 | 500));
-        may_be
-            && (OVERFLOW_NAMES.iter().any(|name| self.names.contains(name))
-                || OVERFLOW_WORDS.iter().any(|words| self.words.contains(words)))
+        let too_long = || overflow::read(&self.names, &self.words);
+        match self.status {
+            Some(413) => true,
+            Some(429) => overflow::exceeds_a_whole_quota(&self.words),
+            // A busy provider, too, may report too many tokens.
+            Some(401..=404 | 407..=409 | 425 | 529) => false,
+            Some(500..) => too_long() >= TooLong::ByContext,
+            Some(_) | None => too_long() >= TooLong::ByInput,
+        }
+    }
+
+    /// Google refuses a key with the status of a wrong request.
+    fn is_refused_key(&self) -> bool {
+        let has = |text: &str, parts: &[&str]| parts.iter().any(|part| text.contains(part));
+        matches!(self.status, None | Some(400 | 422))
+            && (has(&self.names, &KEY_NAMES)
+                || has(&self.words, &KEYS) && has(&self.words, &KEY_FAULTS))
     }
 
     fn kind_of_names(&self) -> ModelErrorKind {
         let has = |part| self.names.contains(part);
         if has("authentication") || has("api_key") || has("permission") {
             ModelErrorKind::Authentication
-        } else if has("rate_limit") || has("too_many_requests") || has("overloaded") {
+        } else if has("rate_limit")
+            || has("too_many_requests")
+            || has("overloaded")
+            || has("throttl")
+            || has("resource_exhausted")
+        {
             ModelErrorKind::RateLimited
         } else if has("invalid_request") || has("invalid_prompt") || has("not_found") {
             ModelErrorKind::Request
@@ -162,32 +155,12 @@ impl Told {
     }
 }
 
-/// Returns a provider's sentence out of an error: `{"error": {"message": …}}`,
-/// `{"error": "…"}`, `{"message": …}`, `{"detail": …}` or any other.
-pub(super) fn words(value: &Value) -> String {
-    let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
-    let spoken = ["message", "detail", "msg"]
-        .into_iter()
-        .find_map(|key| error.get(key).filter(|spoken| !spoken.is_null()))
-        .unwrap_or(error);
-    spoken.as_str().map_or_else(|| spoken.to_string(), str::to_owned)
-}
-
-fn status_in(error: &Value) -> Option<u16> {
-    ["code", "status", "status_code"].into_iter().find_map(|key| {
-        let value = error.get(key)?;
-        let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
-        u16::try_from(number).ok().filter(|status| (400..600).contains(status))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    const OVERFLOW: Meaning = Meaning::Kind(ModelErrorKind::Overflow);
     const RATE_LIMITED: Meaning = Meaning::Kind(ModelErrorKind::RateLimited);
     const REQUEST: Meaning = Meaning::Kind(ModelErrorKind::Request);
 
@@ -199,37 +172,50 @@ mod tests {
         meaning(status, json!({ "message": words }))
     }
 
+    /// A body of an error and what it means.
+    #[derive(serde::Deserialize)]
+    struct Sample {
+        /// The server that sends it.
+        from: String,
+        /// Its status; 0 within a stream.
+        status: u16,
+        body: Value,
+        means: String,
+    }
+
+    /// Bodies of errors as servers send them: those of requests that are too long,
+    /// and those that look alike.
+    const SAMPLES: &str = include_str!("../../../tests/cases/overflow-wordings/bodies.jsonl");
+
+    fn samples() -> impl Iterator<Item = Sample> {
+        SAMPLES.lines().map(|line| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        })
+    }
+
     #[test]
-    fn a_request_that_is_too_long_is_known_in_every_providers_words() {
-        for words in [
-            "This model's maximum context length is 8192 tokens. However, you requested 8500",
-            "Your input exceeds the context window of this model.",
-            "prompt is too long: 208310 tokens > 200000 maximum",
-            "input length and `max_tokens` exceed context limit: 199211 + 20000 > 200000",
-            "request (9412 tokens) exceeds the available context size (8192 tokens), try increasing it",
-            "Trying to keep the first 7215 tokens when context the overflows.",
-            "the input length exceeds the context length",
-            "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
-            "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
-            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.",
-            "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
-            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
-            "Please reduce the length of the messages or completion.",
-            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]",
-            "Invalid request: Your request exceeded model token limit: 8192",
-            "invalid params, context window exceeds limit (2013)",
-            "Prompt exceeds max length",
-            "Input is too long for requested model.",
-        ] {
-            assert_eq!(meaning_of_words(400, words), OVERFLOW, "{words}");
-        }
-        for name in ["context_length_exceeded", "exceed_context_size_error"] {
-            assert_eq!(meaning(400, json!({ "code": name })), OVERFLOW, "{name}");
-            assert_eq!(meaning(400, json!({ "type": name, "message": "no" })), OVERFLOW, "{name}");
-        }
-        assert_eq!(meaning(413, json!({ "type": "request_too_large" })), OVERFLOW);
-        let inside = json!({ "type": "invalid_request_error", "message": "prompt is too long: 9" });
-        assert_eq!(Told::by_object(&inside).meaning(), OVERFLOW);
+    fn every_sample_means_what_it_says() {
+        let wrong: Vec<_> = samples()
+            .filter_map(|Sample { from, status, body, means }| {
+                let told = match status {
+                    0 => Told::by_object(&body, false),
+                    status => Told::by_status(status, &body, false),
+                };
+                let found = match told.meaning() {
+                    Meaning::Unpaid => "unpaid".to_owned(),
+                    Meaning::Kind(kind) => format!("{kind:?}").to_lowercase(),
+                };
+                (found != means).then(|| format!("{from}: {found}, not {means}: {body}"))
+            })
+            .collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn the_samples_have_enough_of_both_sides() {
+        let overflows = samples().filter(|sample| sample.means == "overflow").count();
+        let others = samples().count() - overflows;
+        assert!(overflows >= 80 && others >= 50, "{overflows} and {others}");
     }
 
     #[test]
@@ -291,7 +277,7 @@ mod tests {
             (json!({ "code": 401 }), Authentication),
             (json!("boom"), Overloaded),
         ] {
-            assert_eq!(Told::by_object(&error).meaning(), Meaning::Kind(kind), "{error}");
+            assert_eq!(Told::by_object(&error, false).meaning(), Meaning::Kind(kind), "{error}");
         }
     }
 }

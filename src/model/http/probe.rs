@@ -90,7 +90,7 @@ async fn get(address: &Address, path: &str) -> Result<Vec<u8>, ModelError> {
     let sent = request.headers(address.headers().clone()).send().await;
     let response = sent.map_err(|error| fault::no_answer(&error, address))?;
     let mut response = Response::live(response);
-    refuse(&mut response, address.secrets()).await?;
+    refuse(&mut response, address).await?;
     body::read(&mut response, LIST_CAP, CONNECT_LIMIT).await.whole()
 }
 

@@ -48,12 +48,16 @@ impl Event<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
-/// Tells whether a body that begins with these bytes is a stream of events.
+/// Returns whether a body that begins with these bytes is a stream of events.
+/// Unknown fields may come first; JSON and a web page are not a stream.
 #[must_use]
 pub fn begins_so(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).trim_ascii_start();
     let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+    let is_other = matches!(bytes.first(), Some(b'{' | b'[' | b'<'));
+    let mut lines = bytes.split(|byte| matches!(byte, b'\r' | b'\n'));
     fields.iter().any(|field| bytes.starts_with(field))
+        || !is_other && lines.any(|line| fields[..2].iter().any(|field| line.starts_with(field)))
 }
 
 /// Finds the events in the pieces of a body.

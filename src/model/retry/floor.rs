@@ -22,8 +22,8 @@ const LONGEST_VALUE: usize = 64;
 const FIRST_UNIX_SECOND: f64 = 1e9;
 
 /// What is left of a quota, and when it is there again: OpenAI and most that
-/// follow it, Cerebras, OpenRouter and others, Anthropic.
-const RESETS: [(&str, &str); 11] = [
+/// follow it, Cerebras, OpenRouter and others, Mistral, the IETF's draft, Anthropic.
+const RESETS: [(&str, &str); 14] = [
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
     ("x-ratelimit-remaining-requests-minute", "x-ratelimit-reset-requests-minute"),
@@ -31,6 +31,9 @@ const RESETS: [(&str, &str); 11] = [
     ("x-ratelimit-remaining-tokens-minute", "x-ratelimit-reset-tokens-minute"),
     ("x-ratelimit-remaining-tokens-day", "x-ratelimit-reset-tokens-day"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
+    ("x-ratelimit-remaining", "x-ratelimit-reset-after"),
+    ("ratelimit-remaining", "ratelimit-reset"),
+    ("ratelimitbysize-remaining", "ratelimitbysize-reset"),
     ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
     ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
     ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
@@ -59,32 +62,122 @@ pub fn retry_after<'a>(
     floor.filter(|floor| !floor.is_zero()).map(|floor| floor.min(FARTHEST))
 }
 
+/// Words that are followed by the time to wait.
+const BEFORE_A_TIME: [&str; 17] = [
+    "again in",
+    "again after",
+    "retry in",
+    "retry after",
+    "retry-after",
+    "retry_after",
+    "retrying in",
+    "retry delay",
+    "retrydelay",
+    "wait",
+    "waiting",
+    "available in",
+    "back in",
+    "reset in",
+    "resets in",
+    "reset after",
+    "等待",
+];
+
+/// Words that may come between those and the time.
+const FILLERS: [&str; 14] = [
+    "for",
+    "at",
+    "least",
+    "about",
+    "approximately",
+    "around",
+    "another",
+    "up",
+    "to",
+    "a",
+    "minimum",
+    "of",
+    "is",
+    "约",
+];
+
 /// Returns how long a provider's sentence asks to wait; `None` if it does not
-/// say. An error within a stream has no headers of its own.
+/// say. Many providers say it nowhere else.
 pub fn retry_after_in(sentence: &str) -> Option<Duration> {
-    const BEFORE: [&str; 2] = ["try again in ", "retry after "];
-    let sentence = sentence.to_ascii_lowercase();
-    let time = BEFORE.iter().find_map(|before| {
-        let (_, time) = sentence.split_once(before)?;
-        Some(time)
-    })?;
-    let mut words = time.split_whitespace().map(|word| word.trim_end_matches(['.', ',', ';']));
-    let (first, second) = (words.next()?, words.next().unwrap_or_default());
-    let floor = match number(first) {
-        // A number alone could be of anything.
-        Some(count) => {
-            let unit = match second {
-                "ms" | "milliseconds" => 1e-3,
-                "s" | "second" | "seconds" => 1.0,
-                "minute" | "minutes" => 60.0,
-                "hour" | "hours" => 3_600.0,
-                _ => return None,
-            };
-            Duration::try_from_secs_f64(count * unit).ok()?
-        }
-        None => duration(first)?,
+    let sentence = sentence.to_lowercase();
+    let starts = BEFORE_A_TIME
+        .iter()
+        .flat_map(|before| sentence.match_indices(before).map(|(at, found)| at + found.len()));
+    let waits = starts.filter_map(|start| spoken_time(&sentence[start..]));
+    waits.chain(time_before_retry(&sentence)).max().map(|wait| wait.min(FARTHEST))
+}
+
+/// Reads the time that a text begins with: `3s`, `1m30.5s`, `20 seconds`, `1 minute
+/// and 5 seconds`. A number alone could be of anything.
+fn spoken_time(text: &str) -> Option<Duration> {
+    let is_mark = |c: char| c.is_whitespace() || "\"'`:=~(,".contains(c);
+    let mut rest = text.trim_start_matches(is_mark);
+    while let Some(filler) = FILLERS.iter().find(|filler| {
+        rest.strip_prefix(**filler).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    }) {
+        rest = rest[filler.len()..].trim_start_matches(is_mark);
+    }
+    let mut sum = Duration::ZERO;
+    while let Some((part, behind)) = time_part(rest) {
+        sum = sum.checked_add(part)?;
+        rest = behind.trim_start_matches([' ', ',']);
+        rest = rest.strip_prefix("and ").unwrap_or(rest);
+    }
+    (!sum.is_zero()).then_some(sum)
+}
+
+/// Reads one number with its unit, and returns the text after it.
+fn time_part(text: &str) -> Option<(Duration, &str)> {
+    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+    let digits = text.find(|c| !is_digit(c))?;
+    let count = number(&text[..digits])?;
+    let behind = text[digits..].trim_start_matches([' ', '-']);
+    let end = behind.find(|c: char| !c.is_alphabetic()).unwrap_or(behind.len());
+    let (word, behind) = behind.split_at(end);
+    // Chinese has no blank behind a unit.
+    let (unit, length) = match seconds_of(word) {
+        Some(unit) => (unit, word.len()),
+        None => ["毫秒", "分钟", "小时", "秒", "分"].into_iter().find_map(|unit| {
+            word.starts_with(unit).then(|| Some((seconds_of(unit)?, unit.len())))?
+        })?,
     };
-    (!floor.is_zero()).then_some(floor.min(FARTHEST))
+    let part = Duration::try_from_secs_f64(count * unit).ok()?;
+    let rest_of_word = &word[length..];
+    Some((part, if rest_of_word.is_empty() { behind } else { rest_of_word }))
+}
+
+/// Reads `20 秒后重试`, where the time comes first.
+fn time_before_retry(sentence: &str) -> Option<Duration> {
+    let is_said = ["重试", "再试", "重新"].iter().any(|word| sentence.contains(word));
+    let mut rest = sentence;
+    while is_said && let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        if let Some((wait, behind)) = time_part(&rest[at..])
+            && behind.trim_start().starts_with(['后', '之'])
+        {
+            return Some(wait);
+        }
+        let digits = rest[at..].find(|c: char| !c.is_ascii_digit());
+        rest = digits.map_or("", |digits| &rest[at + digits..]);
+    }
+    None
+}
+
+fn seconds_of(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "d" | "day" | "days" => 86_400.0,
+        "h" | "hr" | "hrs" | "hour" | "hours" | "小时" => 3_600.0,
+        "m" | "min" | "mins" | "minute" | "minutes" | "分钟" | "分" => 60.0,
+        "s" | "sec" | "secs" | "second" | "seconds" | "秒" => 1.0,
+        "ms" | "msec" | "millis" | "millisecond" | "milliseconds" | "毫秒" => 1e-3,
+        "us" | "µs" | "μs" => 1e-6,
+        "ns" => 1e-9,
+        _ => return None,
+    })
 }
 
 /// Returns what the provider itself says about trying again.
@@ -125,7 +218,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// Reads a duration as Go writes it: `6m0s`, `1.5s`, `120ms`.
-fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut sum = Duration::ZERO;
     while !rest.is_empty() {
@@ -133,17 +226,7 @@ fn duration(text: &str) -> Option<Duration> {
         let (count, behind) = rest.split_at(digits);
         let end = behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len());
         let (unit, behind) = behind.split_at(end);
-        let seconds = match unit {
-            "d" => 86_400.0,
-            "h" => 3_600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 1e-3,
-            "us" | "µs" | "μs" => 1e-6,
-            "ns" => 1e-9,
-            _ => return None,
-        };
-        let part = Duration::try_from_secs_f64(number(count)? * seconds).ok()?;
+        let part = Duration::try_from_secs_f64(number(count)? * seconds_of(unit)?).ok()?;
         sum = sum.checked_add(part)?;
         rest = behind;
     }
@@ -240,6 +323,9 @@ mod tests {
         check(&reset("33.0113"), 33_011);
         check(&reset("1741305610"), 10_000);
         check(&reset("1741305660000"), 60_000);
+        check(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset-after", "7")], 7_000);
+        check(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "30")], 30_000);
+        check(&[("ratelimitbysize-remaining", "0"), ("ratelimitbysize-reset", "12")], 12_000);
     }
 
     #[test]
@@ -311,6 +397,25 @@ mod tests {
             ("Try again in 86 seconds.", Some(86_000)),
             ("Please retry after 10 seconds, or raise the limit.", Some(10_000)),
             ("Retry after 2 minutes", Some(120_000)),
+            ("Please retry in 3.2s.", Some(3_200)),
+            ("Please wait 12 seconds before the next request.", Some(12_000)),
+            ("You must wait for at least 1 minute and 5 seconds", Some(65_000)),
+            ("please wait another 250 ms", Some(250)),
+            ("Too many requests, retry after: 7s", Some(7_000)),
+            ("retry_after=30s", Some(30_000)),
+            ("Retry-After: \"2m\"", Some(120_000)),
+            ("Your limit resets in 1 hour, 2 minutes.", Some(3_720_000)),
+            ("It will be available in approximately 90 sec.", Some(90_000)),
+            ("Try again in about 10-seconds", Some(10_000)),
+            ("Try again in 1h2m3s, or try again in 5s", Some(3_723_000)),
+            ("请求过于频繁，请在 20 秒后重试", Some(20_000)),
+            ("请求超过限制 60 次，请 2 分钟后再试", Some(120_000)),
+            ("请等待 3 秒", Some(3_000)),
+            ("请 500 毫秒之后重试", Some(500)),
+            ("请稍后重试（限制 60 次）", None),
+            ("Limit 30000, Used 29000, please wait.", None),
+            ("await 3 things, then wait for it", None),
+            ("The server waited 30 s for the model", None),
             ("Please try again in 999999h0s.", Some(FARTHEST.as_millis())),
             ("Please try again in a few seconds.", None),
             ("Please try again in 5.", None),

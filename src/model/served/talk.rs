@@ -104,6 +104,7 @@ impl Talk {
                 Ok(Stage::Listening(Box::new(listening)))
             }
             Opened::Silence => Err(endpoint.no_first_byte()),
+            Opened::Whole(bytes) if bytes.trim_ascii().is_empty() => Err(endpoint.no_end()),
             Opened::Whole(bytes) => {
                 let said = &mut self.said;
                 let taken = assembly.take_whole(&bytes, &mut |chunk| said.push_back(Ok(chunk)));
