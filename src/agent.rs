@@ -84,6 +84,9 @@ pub struct Unit {
     pub persistence: Persistence,
     /// What it has of servers of tools; `None` where that stays what it is.
     pub offers: Option<Offers>,
+    /// Set by the loop: an empty answer is accepted, because the unit has answered
+    /// before or answers with a call.
+    pub may_be_silent: bool,
 }
 
 /// What a unit is bound by.
@@ -219,6 +222,7 @@ impl Unit {
     }
 
     async fn go(&mut self, opening: Opening) -> Result<Arc<str>, Outcome> {
+        let is_told_news = matches!(opening, Opening::News);
         let (mut next, mut answer) = self.open(opening).await?;
         let (mut turn, mut held) = (0, 0);
         let mut loops = Loops::default();
@@ -227,6 +231,8 @@ impl Unit {
             match next {
                 Next::Turn => {
                     turn += 1;
+                    self.may_be_silent =
+                        is_told_news || !answer.is_empty() || self.answer.is_some();
                     match answering.judge(self.turn(turn, &mut loops).await?)? {
                         Judged::GoesOn => {}
                         Judged::Reminded => self.remind().await,

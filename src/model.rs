@@ -200,9 +200,10 @@ impl ModelError {
 pub enum ModelErrorKind {
     /// 401 or 403: the key is missing, wrong or not allowed.
     Authentication,
-    /// 400, 404, 413, 422: this request will never work.
+    /// 400, 404, 422: this request will never work.
     Request,
-    /// The request is longer than the model's context window.
+    /// 413, or an error that says so: the request is longer than the model's
+    /// context window, or than its server takes.
     Overflow,
     /// 429, 529: the provider has too many requests, ours or others'.
     RateLimited,
@@ -212,8 +213,11 @@ pub enum ModelErrorKind {
     Connection,
     /// Nothing listens at the address, which is on this machine.
     NotRunning,
-    /// The answer broke off before its end.
+    /// The answer broke off before its end, or its provider failed.
     Cut,
+    /// The answer came to its end, but is empty or malformed, or nothing proves
+    /// that it is whole. The same request mostly gets the same again.
+    Unusable,
     /// The server was silent for too long.
     Silent,
 }
@@ -224,6 +228,7 @@ impl ModelErrorKind {
     pub fn of_status(status: u16) -> Self {
         match status {
             401 | 403 => Self::Authentication,
+            413 => Self::Overflow,
             429 | 529 => Self::RateLimited,
             408 | 409 | 425 | 500.. => Self::Overloaded,
             _ => Self::Request,
@@ -242,6 +247,7 @@ impl ModelErrorKind {
             | Self::Connection
             | Self::NotRunning
             | Self::Cut
+            | Self::Unusable
             | Self::Silent => FailureKind::Provider,
         }
     }

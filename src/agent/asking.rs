@@ -17,7 +17,7 @@ use super::turn::millis;
 use super::{Unit, size};
 use crate::event::{AfterFailure, Outcome, Piece, RequestFailed, ThrottleCause, Throttled};
 use crate::line::{Told, UnitEvent};
-use crate::message::{Reply, Usage};
+use crate::message::{Reply, StopReason, Usage};
 use crate::model::gate::{Entry, Lane, Pass, Shut, Throttle};
 use crate::model::retry::{self, Decision, Jitter, Tried};
 use crate::model::{Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
@@ -158,7 +158,8 @@ impl Unit {
         };
         let started = Instant::now();
         let waited_ms = passed.as_ref().and_then(|passed| passed.waited_ms);
-        let mut answer = self.stream(request, audience, waited_ms).await;
+        let answer = self.stream(request, audience, waited_ms).await;
+        let mut answer = answer.and_then(|answer| self.check_not_empty(answer, audience));
         let price = self.model.facts().price.as_ref();
         match &mut answer {
             Ok(answer) => {
@@ -181,6 +182,34 @@ impl Unit {
             give_back(passed.pass, &answer, estimate);
         }
         Asked { answer, took_ms: millis(started) }
+    }
+
+    /// Rejects an empty answer, unless the unit may be silent.
+    fn check_not_empty(
+        &self,
+        answer: Answer,
+        audience: &Audience<'_>,
+    ) -> Result<Answer, ModelError> {
+        let Audience::Turn(_) = audience else { return Ok(answer) };
+        let Answer { reply, usage, stop } = &answer;
+        if self.may_be_silent || !reply.text.trim().is_empty() || !reply.calls.is_empty() {
+            return Ok(answer);
+        }
+        let message = match stop {
+            // The stop reason says it.
+            StopReason::Refusal => return Ok(answer),
+            StopReason::MaxTokens => {
+                "the answer is empty: the model reached its output limit before it said anything \
+                 (see `max_output_tokens`)"
+            }
+            StopReason::EndTurn | StopReason::ToolUse if reply.thinking.trim().is_empty() => {
+                "the answer is empty: it has no text and no call"
+            }
+            StopReason::EndTurn | StopReason::ToolUse => {
+                "the answer is empty: it has reasoning, but no text and no call"
+            }
+        };
+        Err(ModelError { spent: *usage, ..ModelError::new(ModelErrorKind::Unusable, message) })
     }
 
     /// Returns about what an answer took that its provider has not counted, so
@@ -366,7 +395,7 @@ fn repeats(repeated: &str) -> ModelError {
 
 fn broke_off(error: &ModelError) -> bool {
     match error.kind {
-        ModelErrorKind::Cut | ModelErrorKind::Silent => true,
+        ModelErrorKind::Cut | ModelErrorKind::Silent | ModelErrorKind::Unusable => true,
         ModelErrorKind::Authentication
         | ModelErrorKind::Request
         | ModelErrorKind::Overflow

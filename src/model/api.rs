@@ -5,6 +5,7 @@
 //! clocks: those are [`served`](super::served)'s business.
 
 pub(super) mod calls;
+pub(super) mod finish;
 pub(super) mod lenient;
 
 use std::sync::Arc;

@@ -31,6 +31,10 @@ pub const CAP: Duration = Duration::from_secs(32);
 /// hour or a day, and whoever waits for that is better told.
 pub const LONGEST_FLOOR: Duration = Duration::from_secs(10 * 60);
 
+/// Maximum retries of one model for one turn because its answer is unusable. Each
+/// answer is paid for in full, and most end in the same way.
+pub const MOST_UNUSABLE: u32 = 2;
+
 /// After so many overloads in a row another model is asked, if there is one.
 pub const OVERLOADS_BEFORE_FALLBACK: u32 = 3;
 
@@ -61,6 +65,8 @@ pub struct Tried {
     pub retries: u32,
     /// How many overloads (429, 529, 5xx) came last, with nothing else between.
     pub overloads: u32,
+    /// Number of answers that were unusable.
+    pub unusable: u32,
     /// Whether the key was refused (401).
     pub key_was_refused: bool,
 }
@@ -72,6 +78,7 @@ impl Tried {
         Self {
             retries: self.retries.saturating_add(1),
             overloads: self.overloads_with(error),
+            unusable: self.unusable.saturating_add(u32::from(is_unusable(error))),
             key_was_refused: self.key_was_refused || is_unauthorised(error),
         }
     }
@@ -169,9 +176,11 @@ pub fn decide(
         | ModelErrorKind::Overloaded
         | ModelErrorKind::Connection
         | ModelErrorKind::Cut
+        | ModelErrorKind::Unusable
         | ModelErrorKind::Silent => policy.most,
     };
-    if tried.retries >= most {
+    let is_tried_out = is_unusable(error) && tried.unusable >= MOST_UNUSABLE;
+    if is_tried_out || tried.retries >= most {
         return next_or(Why::TriedOut { retries: tried.retries });
     }
     let is_lasting =
@@ -197,6 +206,7 @@ fn may_work_again(error: &ModelError) -> bool {
         | ModelErrorKind::Connection
         | ModelErrorKind::NotRunning
         | ModelErrorKind::Cut
+        | ModelErrorKind::Unusable
         | ModelErrorKind::Silent => error.should_retry != Some(false),
     }
 }
@@ -210,8 +220,13 @@ fn is_overload(error: &ModelError) -> bool {
         | ModelErrorKind::Connection
         | ModelErrorKind::NotRunning
         | ModelErrorKind::Cut
+        | ModelErrorKind::Unusable
         | ModelErrorKind::Silent => false,
     }
+}
+
+fn is_unusable(error: &ModelError) -> bool {
+    error.kind == ModelErrorKind::Unusable
 }
 
 /// Of the two statuses of its kind, 403 is about what a key may do, and stays so.
@@ -270,9 +285,10 @@ mod tests {
     use super::*;
     use ModelErrorKind::{
         Authentication, Connection, Cut, Overflow, Overloaded, RateLimited, Request, Silent,
+        Unusable,
     };
 
-    const AFRESH: Tried = Tried { retries: 0, overloads: 0, key_was_refused: false };
+    const AFRESH: Tried = Tried { retries: 0, overloads: 0, unusable: 0, key_was_refused: false };
     const HALF_A_SECOND: Decision = Decision::Again { after: Duration::from_millis(500) };
     const HOPELESS: Decision = Decision::GiveUp(Why::Hopeless);
 
@@ -293,7 +309,7 @@ mod tests {
     }
 
     fn tried(retries: u32, overloads: u32) -> Tried {
-        Tried { retries, overloads, key_was_refused: false }
+        Tried { retries, overloads, ..AFRESH }
     }
 
     /// Decides with the largest jitter there is, and no other model.
@@ -320,7 +336,7 @@ mod tests {
 
     #[test]
     fn so_does_the_sort_of_error_without_one() {
-        for kind in [RateLimited, Overloaded, Connection, Cut, Silent] {
+        for kind in [RateLimited, Overloaded, Connection, Cut, Silent, Unusable] {
             check(&error(kind), AFRESH, HALF_A_SECOND);
         }
         for kind in [Authentication, Request, Overflow] {
@@ -342,7 +358,7 @@ mod tests {
     #[test]
     fn a_refused_key_is_tried_once_more() {
         let again = AFRESH.and(&of_status(401));
-        assert_eq!(again, Tried { retries: 1, overloads: 0, key_was_refused: true });
+        assert_eq!(again, Tried { retries: 1, key_was_refused: true, ..AFRESH });
         check(&of_status(401), again, HOPELESS);
         check_with_fallback(&of_status(401), again, HOPELESS);
     }
@@ -361,6 +377,25 @@ mod tests {
         assert_eq!(waits, all);
         check(&error, so_far, Decision::GiveUp(Why::TriedOut { retries: 10 }));
         check_with_fallback(&error, so_far, Decision::NextModel);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_used_is_asked_for_twice_more() {
+        // What else went wrong before does not count.
+        let mut so_far = AFRESH.and(&error(Cut)).and(&of_status(429)).and(&of_status(503));
+        let error = error(Unusable);
+        for _ in 0..MOST_UNUSABLE {
+            assert!(matches!(
+                decide(&error, so_far, Policy::default(), false, 0.0),
+                Decision::Again { .. }
+            ));
+            so_far = so_far.and(&error);
+        }
+        check(&error, so_far, Decision::GiveUp(Why::TriedOut { retries: 5 }));
+        check_with_fallback(&error, so_far, Decision::NextModel);
+        let never = Policy { most: 0, ..Policy::default() };
+        let given_up = Decision::GiveUp(Why::TriedOut { retries: 0 });
+        assert_eq!(decide(&error, AFRESH, never, false, 0.0), given_up);
     }
 
     #[test]

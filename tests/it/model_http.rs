@@ -523,10 +523,11 @@ async fn the_reason_for_the_end_is_read_from_reason_and_calls() {
     let hi = in_choice(r#"{"content":"Hi"}"#);
     let rows = [
         ("stop", StopReason::EndTurn),
-        ("tool_calls", StopReason::EndTurn),
         ("eos_token", StopReason::EndTurn),
         ("length", StopReason::MaxTokens),
         ("content_filter", StopReason::Refusal),
+        ("content_filter: SAFETY", StopReason::Refusal),
+        ("MAX_TOKENS", StopReason::MaxTokens),
     ];
     for (reason, stop) in rows {
         check(reason, sse(&[&hi, &ended(reason)]), Ok(Answer { stop, ..text("Hi") })).await;
@@ -694,7 +695,7 @@ async fn an_error_inside_an_answer_is_an_error() {
         check(body, Reaction::status(200, "application/json", body), expected()).await;
     }
     let ended = r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#;
-    let expected = failed(ModelErrorKind::Cut, "the provider ended the answer with an error");
+    let expected = failed(ModelErrorKind::Cut, "the provider ended the answer with `error`");
     check("reason", sse(&[&hi, ended]), expected).await;
 }
 

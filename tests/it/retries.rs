@@ -83,7 +83,7 @@ async fn what_will_never_work_is_asked_once_and_a_key_twice() {
     for (status, attempts, kind) in [
         (400, 1, FailureKind::Request),
         (404, 1, FailureKind::Request),
-        (413, 1, FailureKind::Request),
+        (413, 1, FailureKind::Overflow),
         (403, 1, FailureKind::Authentication),
         (401, 2, FailureKind::Authentication),
     ] {

@@ -12,13 +12,13 @@ use serde_json::value::RawValue;
 use super::blocks::input;
 use super::decode::{self, Field, WireBlock, WireDelta, WireEvent, WireMessage};
 use super::sealed::{self, Piece};
-use crate::message::{Prefix, Reply, StopReason, Usage};
+use crate::message::{Prefix, Reply, Usage};
 use crate::model::api::calls::{OpenCall, named};
 use crate::model::api::lenient::Text;
-use crate::model::api::{Options, PART_COST, PARTS_CAP, raw, too_long, too_many};
+use crate::model::api::{Options, PART_COST, PARTS_CAP, finish, raw, too_long, too_many};
 use crate::model::http::sse::Event;
 use crate::model::http::{ANSWER_CAP, fault};
-use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
+use crate::model::{Answer, Asker, Chunk, ModelError};
 
 /// Most signs of life that count while a model thinks in secret. Nothing else
 /// comes then, for minutes; at one in ten seconds this is an hour.
@@ -37,7 +37,10 @@ pub struct Assembly {
     /// The open block of each number.
     open: HashMap<u64, usize>,
     usage: Usage,
+    /// The word for the end.
     stop: Option<Box<str>>,
+    /// Set once more of the answer follows that word, which then proves nothing.
+    went_on: bool,
     is_over: bool,
     bytes: usize,
     pings: u32,
@@ -79,6 +82,7 @@ impl Assembly {
             open: HashMap::new(),
             usage: Usage::default(),
             stop: None,
+            went_on: false,
             is_over: false,
             bytes: 0,
             pings: 0,
@@ -101,8 +105,10 @@ impl Assembly {
             self.is_over = true;
             return Ok(());
         }
-        let wire: WireEvent = serde_json::from_str(event.data)
-            .map_err(|error| fault::unreadable(&error, event.data, &self.options.secrets))?;
+        let wire: WireEvent = serde_json::from_str(event.data).map_err(|error| {
+            let said = fault::in_event(event, None, &self.options.secrets);
+            said.unwrap_or_else(|| fault::unreadable(&error, event.data, &self.options.secrets))
+        })?;
         let index = wire.index.0;
         match Some(wire.kind.word()).filter(|kind| !kind.is_empty()).unwrap_or(event.name) {
             "content_block_delta" => {
@@ -112,7 +118,8 @@ impl Assembly {
             }
             "content_block_start" => self.begin(index, wire.content_block, say)?,
             "content_block_stop" => drop(index.and_then(|index| self.open.remove(&index))),
-            "message_start" => self.take_message(&decode::parsed(wire.message), say)?,
+            // A stop reason here proves nothing: the content is still to come.
+            "message_start" => self.take_content(&decode::parsed(wire.message), say)?,
             "message_delta" => {
                 decode::count(&mut self.usage, wire.usage);
                 self.take_stop(wire.delta.map(|delta| delta.stop_reason).unwrap_or_default());
@@ -122,9 +129,14 @@ impl Assembly {
                 self.is_over = true;
             }
             "ping" => self.take_ping(),
-            kind if kind == "error" || wire.error.is_some() => return Err(self.said(event.data)),
-            // Whatever else there may be some day.
-            _ => {}
+            // An error, or whatever else there may be some day.
+            kind => {
+                let is_error = kind == "error" || wire.error.is_some();
+                let event = Event { name: if is_error { "error" } else { event.name }, ..event };
+                if let Some(error) = fault::in_event(event, wire.error, &self.options.secrets) {
+                    return Err(error);
+                }
+            }
         }
         self.within_cap()
     }
@@ -140,13 +152,14 @@ impl Assembly {
         say: &mut dyn FnMut(Chunk),
     ) -> Result<(), ModelError> {
         let text = String::from_utf8_lossy(bytes);
+        if let Some(error) = fault::in_body(&text, &self.options.secrets) {
+            return Err(error);
+        }
         let message: WireMessage = serde_json::from_str(&text).map_err(|_| {
             fault::no_message("the answer cannot be read", &text, &self.options.secrets)
         })?;
-        if message.kind.word() == "error" || message.error.is_some() {
-            return Err(self.said(&text));
-        }
-        self.take_message(&message, say)?;
+        self.take_content(&message, say)?;
+        self.take_stop(message.stop_reason);
         if self.is_empty() && !self.is_complete() {
             return Err(fault::no_message(
                 "the answer holds no message",
@@ -165,7 +178,7 @@ impl Assembly {
 
     /// Tells whether the provider has said why the answer ended.
     pub(in crate::model) fn has_ended(&self) -> bool {
-        self.stop.is_some() || self.is_over
+        self.stop.is_some() && !self.went_on || self.is_over
     }
 
     /// Tells whether nothing can follow.
@@ -176,7 +189,7 @@ impl Assembly {
     /// Tells whether the answer reached its end, as far as anyone can see: not
     /// every server gives a reason.
     pub(in crate::model) fn is_complete(&self) -> bool {
-        self.stop.is_some() || self.is_over && !self.is_empty()
+        self.stop.is_some() && !self.went_on || self.is_over && !self.is_empty()
     }
 
     /// Tells whether nothing at all was said.
@@ -194,18 +207,14 @@ impl Assembly {
     ///
     /// # Errors
     ///
-    /// There was no room for a single word.
+    /// The answer is not whole.
     pub(in crate::model) fn finish(
         self,
         asker: &Asker,
         prefix: &Prefix,
     ) -> Result<Answer, ModelError> {
-        if self.stop.as_deref() == Some("model_context_window_exceeded") && self.is_empty() {
-            let message = "the request leaves no room for an answer in the context window";
-            let error = ModelError::new(ModelErrorKind::Overflow, message);
-            return Err(ModelError { spent: self.usage, ..error });
-        }
-        let stop = self.stop();
+        let has_calls = !self.calls.is_empty();
+        let stop = finish::stop_reason(self.stop.as_deref(), has_calls, &self.options.secrets)?;
         let Self { options, text, thinking, blocks, calls, usage, .. } = self;
         let calls: Vec<_> = calls.into_iter().map(Begun::whole).collect();
         let pieces = pieces(&blocks, &thinking, &calls);
@@ -215,30 +224,11 @@ impl Assembly {
         Ok(Answer { reply: Reply { text, thinking, calls, sealed }, usage, stop })
     }
 
-    fn stop(&self) -> StopReason {
-        match self.stop.as_deref() {
-            Some("max_tokens" | "model_context_window_exceeded" | "length") => {
-                StopReason::MaxTokens
-            }
-            Some("refusal" | "content_filter") => StopReason::Refusal,
-            // Imitators say `end_turn` beside calls, or make up reasons: only
-            // the calls themselves tell.
-            Some(_) | None if !self.calls.is_empty() => StopReason::ToolUse,
-            Some(_) | None => StopReason::EndTurn,
-        }
-    }
-
-    /// Returns the error that an event or an answer is.
-    fn said(&self, json: &str) -> ModelError {
-        let error = serde_json::from_str(json).unwrap_or_default();
-        fault::in_answer(&error, &self.options.secrets)
-    }
-
     fn within_cap(&self) -> Result<(), ModelError> {
         if self.bytes <= ANSWER_CAP { Ok(()) } else { Err(too_long()) }
     }
 
-    fn take_message(
+    fn take_content(
         &mut self,
         message: &WireMessage<'_>,
         say: &mut dyn FnMut(Chunk),
@@ -252,15 +242,15 @@ impl Assembly {
                 }
             }
         }
-        self.take_stop(message.stop_reason);
         Ok(())
     }
 
     fn take_stop(&mut self, reason: Text<'_>) {
-        let reason = reason.word();
-        if !reason.is_empty() {
+        let reason = reason.get().filter(|reason| !finish::is_absent(reason));
+        if let Some(reason) = reason {
             self.grew |= self.stop.is_none();
             self.stop = Some(reason.into());
+            self.went_on = false;
         }
     }
 
@@ -423,6 +413,7 @@ impl Assembly {
     fn note(&mut self, added: usize) {
         self.bytes += added;
         self.grew |= added > 0;
+        self.went_on |= added > 0 && self.stop.is_some();
     }
 }
 

@@ -70,10 +70,6 @@ pub(super) struct WireBlock<'a> {
 /// The message that begins, or the whole of it.
 #[derive(Default, Deserialize)]
 pub(super) struct WireMessage<'a> {
-    #[serde(borrow, default, rename = "type")]
-    pub(super) kind: Text<'a>,
-    #[serde(borrow)]
-    pub(super) error: Field<'a>,
     #[serde(borrow)]
     pub(super) content: Field<'a>,
     #[serde(borrow, default)]

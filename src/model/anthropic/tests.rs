@@ -354,20 +354,22 @@ fn reasons_for_the_end_are_told_apart() {
         let events = [&text(0, "a")[..], &end(reason)].concat();
         answer(&prefix("s"), &events).stop
     };
-    for reason in ["end_turn", "stop_sequence", "pause_turn", "tool_use", "whatever"] {
+    for reason in ["end_turn", "stop_sequence"] {
         assert_eq!(stop(reason), StopReason::EndTurn, "{reason}");
     }
     assert_eq!(stop("max_tokens"), StopReason::MaxTokens);
-    assert_eq!(stop("model_context_window_exceeded"), StopReason::MaxTokens);
     assert_eq!(stop("refusal"), StopReason::Refusal);
 }
 
 #[test]
-fn an_end_for_want_of_room_without_a_word_is_an_overflow() {
-    let mut assembly = Assembly::new(options());
-    feed(&mut assembly, &[&[start()][..], &end("model_context_window_exceeded")].concat());
-    let error = assembly.finish(&asker(), &prefix("s")).unwrap_err();
-    assert_eq!((error.kind, error.spent.input), (ModelErrorKind::Overflow, 3));
+fn an_end_for_want_of_room_is_an_overflow_with_a_word_and_without() {
+    for words in [&[][..], &text(0, "a")] {
+        let mut assembly = Assembly::new(options());
+        let end = end("model_context_window_exceeded");
+        feed(&mut assembly, &[&[start()][..], words, &end].concat());
+        let error = assembly.finish(&asker(), &prefix("s")).unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Overflow);
+    }
 }
 
 /// Any event, mostly one that could come.

@@ -5,21 +5,22 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::decode::{WireCall, WireChunk, WireFunction, WireMessage};
+use super::decode::{WireCall, WireChoice, WireChunk, WireFunction, WireMessage};
 use crate::message::{Prefix, Reply, StopReason, Usage};
 use crate::model::api::calls::{OpenCall, named};
 use crate::model::api::lenient::{Count, Text, push_string};
-use crate::model::api::{PART_COST, PARTS_CAP, too_long, too_many};
+use crate::model::api::{PART_COST, PARTS_CAP, finish, too_long, too_many};
 use crate::model::http::ANSWER_CAP;
 use crate::model::http::fault;
 use crate::model::http::secrets::Secrets;
 use crate::model::http::sse::Event;
-use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
+use crate::model::{Answer, Asker, Chunk, ModelError};
 
 /// An answer that is being put together.
 #[derive(Debug, Default)]
@@ -33,10 +34,11 @@ pub struct Assembly {
     by_index: HashMap<u64, usize>,
     by_id: HashMap<Arc<str>, usize>,
     usage: Option<Usage>,
+    /// The word for the end.
     finish: Option<Arc<str>>,
+    /// Set once more of the answer follows that word, which then proves nothing.
+    went_on: bool,
     refused: bool,
-    /// Whether a piece came that only counts tokens: servers send it last.
-    counted: bool,
     /// Whether the end mark came.
     is_marked: bool,
     bytes: usize,
@@ -61,8 +63,19 @@ impl Assembly {
             self.is_marked = true;
             return Ok(());
         }
-        let chunk = serde_json::from_str(event.data)
-            .map_err(|error| fault::unreadable(&error, event.data, &self.secrets))?;
+        let chunk: WireChunk<'_> = match serde_json::from_str(event.data) {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                let said = fault::in_event(event, None, &self.secrets);
+                let unreadable = || fault::unreadable(&error, event.data, &self.secrets);
+                return Err(said.unwrap_or_else(unreadable));
+            }
+        };
+        if (chunk.may_be_error() || event.name.eq_ignore_ascii_case("error"))
+            && let Some(error) = fault::in_event(event, chunk.error, &self.secrets)
+        {
+            return Err(error);
+        }
         self.take_chunk(chunk, say)
     }
 
@@ -72,6 +85,9 @@ impl Assembly {
         say: &mut dyn FnMut(Chunk),
     ) -> Result<(), ModelError> {
         let text = String::from_utf8_lossy(bytes);
+        if let Some(error) = fault::in_body(&text, &self.secrets) {
+            return Err(error);
+        }
         let chunk = serde_json::from_str(&text)
             .map_err(|_| fault::no_message("the answer cannot be read", &text, &self.secrets))?;
         self.take_chunk(chunk, say)?;
@@ -86,29 +102,40 @@ impl Assembly {
         chunk: WireChunk<'_>,
         say: &mut dyn FnMut(Chunk),
     ) -> Result<(), ModelError> {
-        if let Some(error) = chunk.error() {
-            return Err(fault::in_answer(&error, &self.secrets));
-        }
-        let counts = chunk.usage.is_some();
         if let Some(usage) = &chunk.usage {
             self.usage = Some(usage.usage());
         }
-        let before = self.bytes;
         for choice in chunk.choices.into_iter().flatten() {
             // Other choices are other answers; nobody asked for them.
-            if choice.index.0.unwrap_or(0) != 0 {
-                continue;
-            }
-            if let Some(reason) = choice.finish_reason.get() {
-                self.grew |= self.finish.is_none();
-                self.finish = Some(reason.into());
-            }
-            if let Some(message) = choice.delta.or(choice.message) {
-                self.take_message(message, say)?;
+            if choice.index.0.unwrap_or(0) == 0 {
+                self.take_choice(choice, say)?;
             }
         }
-        self.counted |= counts && self.bytes == before;
         if self.bytes > ANSWER_CAP { Err(too_long()) } else { Ok(()) }
+    }
+
+    fn take_choice(
+        &mut self,
+        choice: WireChoice<'_>,
+        say: &mut dyn FnMut(Chunk),
+    ) -> Result<(), ModelError> {
+        let error = choice.error.and_then(|error| serde_json::from_str(error.get()).ok());
+        if let Some(error) = error.filter(|error| !fault::is_blank(error)) {
+            return Err(fault::in_answer(&error, &self.secrets));
+        }
+        let had_grown = mem::take(&mut self.grew);
+        if let Some(message) = choice.delta.or(choice.message) {
+            self.take_message(message, say)?;
+        }
+        self.went_on |= self.grew && self.finish.is_some();
+        self.grew |= had_grown;
+        if let Some(word) = choice.finish_reason.get().filter(|word| !finish::is_absent(word)) {
+            let native = choice.native_finish_reason.get().unwrap_or_default();
+            self.grew |= self.finish.is_none();
+            self.finish = Some(finish::telling(&word, &native).into());
+            self.went_on = false;
+        }
+        Ok(())
     }
 
     pub(in crate::model) fn grew(&self) -> bool {
@@ -116,17 +143,19 @@ impl Assembly {
     }
 
     pub(in crate::model) fn has_ended(&self) -> bool {
-        self.finish.is_some()
+        self.finish.is_some() && !self.went_on
     }
 
     pub(in crate::model) fn is_over(&self) -> bool {
         self.is_marked
     }
 
-    /// Not every server gives a reason for the end. But one that counts tokens
-    /// does so last, and the end mark says it too where anything came before.
+    /// A finish reason proves the end. So does the end mark after some content, if
+    /// no call is cut off: not every server sends a reason. Token counts prove
+    /// nothing, since some servers send them with every piece.
     pub(in crate::model) fn is_complete(&self) -> bool {
-        self.finish.is_some() || self.counted || self.is_marked && !self.is_empty()
+        let is_whole = |call: &OpenCall| call.arguments.is_empty() || is_whole(&call.arguments);
+        self.has_ended() || self.is_marked && !self.is_empty() && self.calls.iter().all(is_whole)
     }
 
     pub(in crate::model) fn usage(&self) -> Usage {
@@ -143,26 +172,14 @@ impl Assembly {
         asker: &Asker,
         prefix: &Prefix,
     ) -> Result<Answer, ModelError> {
-        if self.finish.as_deref() == Some("error") {
-            let message = "the provider ended the answer with an error";
-            return Err(ModelError::new(ModelErrorKind::Cut, message));
+        let has_calls = !self.calls.is_empty();
+        let mut stop = finish::stop_reason(self.finish.as_deref(), has_calls, &self.secrets)?;
+        if self.refused && stop == StopReason::EndTurn {
+            stop = StopReason::Refusal;
         }
-        let stop = self.stop();
         let calls = named(self.calls, asker, prefix);
         let reply = Reply { text: self.text, thinking: self.thinking, calls, sealed: None };
         Ok(Answer { reply, usage: self.usage.unwrap_or_default(), stop })
-    }
-
-    fn stop(&self) -> StopReason {
-        match self.finish.as_deref() {
-            Some("length" | "max_tokens" | "model_length") => StopReason::MaxTokens,
-            Some("content_filter" | "refusal" | "safety") => StopReason::Refusal,
-            // Many servers say `stop` beside calls, or make up reasons: only
-            // the calls themselves tell.
-            Some(_) | None if !self.calls.is_empty() => StopReason::ToolUse,
-            Some(_) | None if self.refused => StopReason::Refusal,
-            Some(_) | None => StopReason::EndTurn,
-        }
     }
 
     fn take_message(

@@ -5,7 +5,6 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::message::Usage;
 use crate::model::api::lenient::{Count, List, Text};
@@ -18,25 +17,13 @@ pub(super) struct WireChunk<'a> {
     pub(super) usage: Option<WireUsage>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
-    /// `error` where the error's fields stand beside it instead of inside.
-    #[serde(borrow, default)]
-    pub(super) object: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) message: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) code: Text<'a>,
 }
 
 impl WireChunk<'_> {
-    /// Returns the error that this is instead of a piece.
-    pub(super) fn error(&self) -> Option<Value> {
-        if let Some(raw) = self.error {
-            // Half a character or a thousand levels pass as raw JSON.
-            let whole = || Value::String(raw.get().to_owned());
-            return Some(serde_json::from_str(raw.get()).unwrap_or_else(|_| whole()));
-        }
-        let is_error = self.object.get().as_deref() == Some("error");
-        is_error.then(|| json!({ "message": self.message.get(), "code": self.code.get() }))
+    /// Returns whether it may be an error instead of a piece. Errors have no
+    /// choices, whatever else they hold.
+    pub(super) fn may_be_error(&self) -> bool {
+        self.error.is_some() || self.choices.is_none()
     }
 }
 
@@ -51,6 +38,11 @@ pub(super) struct WireChoice<'a> {
     pub(super) message: Option<WireMessage<'a>>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Text<'a>,
+    /// The word of the provider behind OpenRouter.
+    #[serde(borrow, default)]
+    pub(super) native_finish_reason: Text<'a>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]

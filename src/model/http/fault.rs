@@ -9,11 +9,13 @@ use std::num::NonZeroU64;
 use std::time::SystemTime;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::address::Address;
 use super::meaning::{Meaning, Told};
 use super::secrets::Secrets;
+use super::sse::Event;
 use super::window::window_in;
 use super::{page, spoken};
 use crate::model::retry::floor;
@@ -124,6 +126,34 @@ pub(in crate::model) fn in_answer(error: &Value, secrets: &Secrets) -> ModelErro
     ModelError { retry_after: retry_after.filter(|_| may_name_a_time(&error)), ..error }
 }
 
+/// Returns the error that an event is instead of a part of an answer: one that is
+/// named `error`, whatever it holds, or whose data look like an error. `raw` is
+/// its `error`, for data that are hardly JSON.
+pub(in crate::model) fn in_event(
+    event: Event<'_>,
+    raw: Option<&RawValue>,
+    secrets: &Secrets,
+) -> Option<ModelError> {
+    let is_named = event.name.eq_ignore_ascii_case("error");
+    let error = match serde_json::from_str(event.data) {
+        Ok(value) => (is_named || spoken::is_error(&value)).then_some(value)?,
+        // Half a character or a thousand levels pass as raw JSON.
+        Err(_) => json!(raw.map(RawValue::get).or(is_named.then_some(event.data.trim()))?),
+    };
+    Some(in_answer(&error, secrets))
+}
+
+/// Returns the error that a whole answer is.
+pub(in crate::model) fn in_body(text: &str, secrets: &Secrets) -> Option<ModelError> {
+    in_event(Event { name: "", data: text }, None, secrets)
+}
+
+/// Returns whether an `error` says nothing: some servers send `""` or `{}` in good
+/// answers.
+pub(in crate::model) fn is_blank(error: &Value) -> bool {
+    spoken::is_blank(error)
+}
+
 /// Returns whether a wait in the error counts: only an error that is retried has
 /// one.
 fn may_name_a_time(error: &ModelError) -> bool {
@@ -170,7 +200,7 @@ pub(super) fn no_answer(error: &reqwest::Error, address: &Address) -> ModelError
 }
 
 /// Returns the start of a provider's text, on one line and without secrets.
-pub(super) fn short(text: String, secrets: &Secrets) -> String {
+pub(in crate::model) fn short(text: String, secrets: &Secrets) -> String {
     // Before the cut, which may go through one.
     bounded_line(&secrets.redact(text), ERROR_TEXT_CAP)
 }

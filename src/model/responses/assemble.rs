@@ -17,7 +17,7 @@ use super::item::{Content, Item, Said};
 use super::sealed::{returned, sealed};
 use crate::message::{Prefix, Reply, Sealed, StopReason, Usage};
 use crate::model::api::calls::{OpenCall, named};
-use crate::model::api::{Options, PART_COST, PARTS_CAP, too_long, too_many};
+use crate::model::api::{Options, PART_COST, PARTS_CAP, finish, too_long, too_many};
 use crate::model::http::ANSWER_CAP;
 use crate::model::http::fault;
 use crate::model::http::secrets::Secrets;
@@ -67,8 +67,10 @@ impl Assembly {
             self.is_marked = true;
             return Ok(());
         }
-        let wire: WireEvent<'_> = serde_json::from_str(event.data)
-            .map_err(|error| fault::unreadable(&error, event.data, &self.secrets))?;
+        let wire: WireEvent<'_> = serde_json::from_str(event.data).map_err(|error| {
+            let said = fault::in_event(event, None, &self.secrets);
+            said.unwrap_or_else(|| fault::unreadable(&error, event.data, &self.secrets))
+        })?;
         self.take_event(&wire, event, say)?;
         // One more, so that a flood of empty events reaches the cap too.
         self.bytes += 1;
@@ -81,9 +83,22 @@ impl Assembly {
         say: Say<'_>,
     ) -> Result<(), ModelError> {
         let text = String::from_utf8_lossy(bytes);
+        if let Some(error) = fault::in_body(&text, &self.secrets) {
+            return Err(error);
+        }
         let response: WireResponse<'_> = serde_json::from_str(&text)
             .map_err(|_| fault::no_message("the answer cannot be read", &text, &self.secrets))?;
-        self.end(Ending::Completed, &response, say)?;
+        let status = response.status();
+        let ending = match (response.ending(), status.is_empty()) {
+            (Some(ending), _) => ending,
+            (None, true) => Ending::Completed,
+            (None, false) => {
+                let status = fault::short(status.into_owned(), &self.secrets);
+                let message = format!("the response is `{status}` and not completed");
+                return Err(ModelError::new(ModelErrorKind::Cut, message));
+            }
+        };
+        self.end(ending, &response, say)?;
         if self.items.is_empty() && !response.has_output() {
             return Err(fault::no_message("the answer holds no message", &text, &self.secrets));
         }
@@ -107,8 +122,10 @@ impl Assembly {
         self.stop.is_some() || self.is_marked
     }
 
+    /// Only the event for the end proves it: `[DONE]`, which some servers end every
+    /// stream with, is not part of this API.
     pub(in crate::model) fn is_complete(&self) -> bool {
-        self.stop.is_some() || self.is_marked && !self.items.is_empty()
+        self.stop.is_some()
     }
 
     pub(in crate::model) fn usage(&self) -> Usage {
@@ -180,8 +197,13 @@ impl Assembly {
                     .map_err(|error| fault::unreadable(&error, event.data, &self.secrets))?;
                 self.end(ending, &response, say)?;
             }
-            Kind::Error => return Err(fault::in_answer(&wire.error(), &self.secrets)),
-            Kind::Other => {}
+            Kind::Error => {
+                let event = Event { name: "error", data: event.data };
+                return fault::in_event(event, wire.error, &self.secrets).map_or(Ok(()), Err);
+            }
+            Kind::Other => {
+                return fault::in_event(event, wire.error, &self.secrets).map_or(Ok(()), Err);
+            }
         }
         Ok(())
     }
@@ -422,14 +444,16 @@ impl Assembly {
         if let Some(usage) = response.usage() {
             self.usage = usage;
         }
-        if let Some(error) = response.error() {
+        if let Some(error) = response.error().filter(|error| !fault::is_blank(error)) {
             return Err(fault::in_answer(&error, &self.secrets));
         }
         self.take_output(response, say)?;
         self.stop = Some(match response.ending().unwrap_or(ending) {
             Ending::Completed => StopReason::EndTurn,
-            Ending::Incomplete if response.is_withheld() => StopReason::Refusal,
-            Ending::Incomplete => StopReason::MaxTokens,
+            Ending::Incomplete => match response.incomplete_reason() {
+                Some(word) => finish::incomplete(&word, &self.secrets)?,
+                None => StopReason::MaxTokens,
+            },
             Ending::Failed => return cut("the provider ended the answer with an error"),
             Ending::Cancelled => return cut("the provider cancelled the answer"),
         });

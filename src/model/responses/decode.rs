@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::message::Usage;
 use crate::model::api::lenient::{Count, Text};
@@ -125,27 +125,17 @@ pub(super) struct WireEvent<'a> {
     #[serde(borrow)]
     pub(super) response: Option<&'a RawValue>,
     #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    /// The error's, where its fields stand beside it instead of inside.
-    #[serde(borrow, default)]
-    message: Text<'a>,
-    #[serde(borrow, default)]
-    code: Text<'a>,
+    pub(super) error: Option<&'a RawValue>,
 }
 
 impl<'a> WireEvent<'a> {
-    /// Returns the error that this is instead of a piece.
-    pub(super) fn error(&self) -> Value {
-        let beside = || json!({ "message": self.message.get(), "code": self.code.get() });
-        self.error.map_or_else(beside, value)
-    }
-
     /// Returns what the event tells. Some servers say it only in the event's
     /// name.
     pub(super) fn kind(&self, name: &str) -> Kind {
         let kind = self.kind.get();
         let kind = Kind::named(kind.as_deref().unwrap_or(name));
-        if kind == Kind::Other && self.error.is_some() { Kind::Error } else { kind }
+        let is_error = self.error.is_some() || name.eq_ignore_ascii_case("error");
+        if kind == Kind::Other && is_error { Kind::Error } else { kind }
     }
 
     /// Returns the text that the event brings.
@@ -276,16 +266,20 @@ impl<'a> WireResponse<'a> {
         }
     }
 
-    /// Tells whether the provider withheld the rest.
-    pub(super) fn is_withheld(&self) -> bool {
+    /// Returns the word for how it ended; empty if it has none.
+    pub(super) fn status(&self) -> Cow<'a, str> {
+        self.status.get().unwrap_or_default()
+    }
+
+    /// Returns the word for why the answer is not complete.
+    pub(super) fn incomplete_reason(&self) -> Option<Cow<'a, str>> {
         #[derive(Deserialize)]
         struct Details<'a> {
             #[serde(borrow, default)]
             reason: Text<'a>,
         }
         let details = self.incomplete_details.map_or("{}", RawValue::get);
-        serde_json::from_str::<Details<'_>>(details)
-            .is_ok_and(|details| details.reason.get().as_deref() == Some("content_filter"))
+        serde_json::from_str::<Details<'a>>(details).ok()?.reason.get()
     }
 
     /// Tells whether there is a list of items, be it empty.

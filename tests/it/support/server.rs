@@ -210,7 +210,8 @@ impl Reaction {
             })
             .collect();
         let delta = json!({ "role": "assistant", "content": text, "tool_calls": calls });
-        Self::stream(reply_events(&delta, "tool_calls"))
+        let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
+        Self::stream(reply_events(&delta, finish))
     }
 }
 
