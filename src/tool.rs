@@ -12,6 +12,7 @@ pub mod bash;
 pub mod blocking;
 pub mod bound;
 pub mod change;
+pub mod coerce;
 pub mod contents;
 pub mod edit;
 pub mod files;

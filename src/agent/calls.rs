@@ -26,6 +26,7 @@ use crate::message::{Call, CallId, Output};
 use crate::prompt;
 use crate::skill::Followed;
 use crate::tool::bound::{bounded_by, short_name};
+use crate::tool::coerce::{coerce, unquoted};
 use crate::tool::{AGENT_OUTPUT_CAP, Granted, OUTPUT_CAP, Tool, ToolError};
 use crate::tool_name::{STRUCTURED_OUTPUT, looks_at_agents};
 
@@ -307,14 +308,16 @@ impl Unit {
         if &**name == STRUCTURED_OUTPUT && self.answer.is_none() {
             return Err(Output::error(prompt::structured_fork()));
         }
-        let arguments = parse_arguments(&call.arguments)?;
+        let mut arguments = parse_arguments(&call.arguments)?;
         let (tool, runner) = (Arc::clone(name), Arc::clone(tool));
+        // Before the guard judges them: it and the tool must read the same.
+        let is_changed = coerce(&mut arguments, runner.schema().parameters.get());
         Ok(Ready {
             call,
             tool,
             runner,
+            rewritten: is_changed.then(|| arguments.to_string().into()),
             arguments,
-            rewritten: None,
             said: Said::default(),
             followed: None,
         })
@@ -412,14 +415,21 @@ fn cancelled(after: Duration) -> Output {
     Output::error(ToolError::Cancelled { after }.to_string())
 }
 
-/// Parses the arguments of a call; no text at all means no arguments.
+/// Parses the arguments of a call; no text at all and `null` mean no arguments. An
+/// object may be quoted once more, as a JSON string.
 fn parse_arguments(text: &str) -> Result<Value, Output> {
     if text.trim().is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
     }
     let excerpt: String = text.chars().take(EXCERPT_CAP).collect();
-    match serde_json::from_str(text) {
+    let inner =
+        |value: Value| if value.is_string() { unquoted(&value).into_owned() } else { value };
+    match serde_json::from_str(text).map(inner) {
         Ok(arguments @ Value::Object(_)) => Ok(arguments),
+        Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
+        Ok(Value::String(text)) if text.trim().is_empty() => {
+            Ok(Value::Object(serde_json::Map::new()))
+        }
         Ok(_) => {
             Err(Output::error(format!("The arguments must be a JSON object, but were: {excerpt}")))
         }
@@ -463,7 +473,12 @@ mod tests {
 
     #[test]
     fn arguments_that_are_no_object_are_told_back() {
-        assert_eq!(parse_arguments(" "), Ok(serde_json::json!({})));
+        for none in [" ", "null", "\"\"", "{}", r#""{}""#] {
+            assert_eq!(parse_arguments(none), Ok(serde_json::json!({})), "{none}");
+        }
+        let quoted = r#""{\"file_path\": \"a\"}""#;
+        assert_eq!(parse_arguments(quoted), Ok(serde_json::json!({ "file_path": "a" })));
+        assert!(parse_arguments(r#""[1]""#).unwrap_err().text.contains("must be a JSON object"));
         assert!(parse_arguments("[1]").unwrap_err().text.contains("must be a JSON object"));
         let broken = parse_arguments("{\"file_path\": \"a").unwrap_err();
         assert!(broken.is_error);

@@ -11,6 +11,7 @@ use crate::event::{UnitEnd, UnitHead, UnitId};
 use crate::message::Output;
 use crate::session::Spill;
 use crate::tool::BATCH_CAP;
+use crate::tool::coerce::unquoted;
 
 /// A unit that a call had started, and its end.
 #[derive(Debug, Clone)]
@@ -58,8 +59,10 @@ fn ended(child: &Started<'_>, slots: usize, spill: &Spill) -> Ended {
 /// The slots as the call asks for them.
 fn undeclared(arguments: &str, total: usize) -> Vec<Ended> {
     let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+    // The log holds what the model wrote, which may be quoted.
+    let tasks = unquoted(&arguments["tasks"]);
     let text = |index: usize, name: &str| -> Arc<str> {
-        arguments["tasks"][index][name].as_str().unwrap_or_default().into()
+        tasks[index][name].as_str().unwrap_or_default().into()
     };
     let slot = |index| Ended::not_yet(&text(index, "description"), &text(index, "subagent_type"));
     (0..total).map(slot).collect()

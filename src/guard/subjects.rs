@@ -112,6 +112,8 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
             None => words(vec![None]),
         },
         "Agent" => {
+            // What is empty counts as left out, as it does for the tool.
+            let given = |name: &str| given(name).filter(|value| !is_empty(value));
             let tasks = match given("tasks") {
                 None => Vec::new(),
                 Some(Value::Array(tasks)) => {
@@ -128,6 +130,15 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
             words(tasks.into_iter().chain(single).collect())
         }
         _ => Subjects::default(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -163,12 +163,10 @@ impl AgentCall {
         let Value::Object(fields) = arguments else {
             return Err(NEITHER_SHAPE.to_owned());
         };
-        let single = ["description", "prompt", "subagent_type"]
-            .iter()
-            .any(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
-        match fields.get("tasks").filter(|tasks| !tasks.is_null()) {
+        let single =
+            ["description", "prompt", "subagent_type"].iter().any(|name| is_given(fields, name));
+        match fields.get("tasks").filter(|_| is_given(fields, "tasks")) {
             Some(_) if single => Err(BOTH_SHAPES.to_owned()),
-            Some(Value::Array(tasks)) if tasks.is_empty() => Err(NEITHER_SHAPE.to_owned()),
             Some(Value::Array(tasks)) => parse_batch(fields, tasks, known),
             Some(_) => Err("Parameter \"tasks\" must be an array of task objects.".to_owned()),
             None if single => parse_single(fields, known),
@@ -348,8 +346,8 @@ fn parse_tools(
     known: &Known,
 ) -> Result<Option<Vec<String>>, String> {
     let malformed = || format!("Parameter \"tools\"{place} must be an array of tool names.");
-    let names = match fields.get("tools") {
-        None | Some(Value::Null) => return Ok(None),
+    let names = match fields.get("tools").filter(|_| is_given(fields, "tools")) {
+        None => return Ok(None),
         Some(Value::Array(names)) => names,
         Some(_) => return Err(malformed()),
     };
@@ -383,9 +381,9 @@ fn optional_text<'a>(
     name: &str,
     place: &str,
 ) -> Result<Option<&'a str>, String> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(_) => required_text(fields, name, place).map(|text| Some(text.trim())),
+    match is_given(fields, name) {
+        false => Ok(None),
+        true => required_text(fields, name, place).map(|text| Some(text.trim())),
     }
 }
 
@@ -393,6 +391,7 @@ fn positive(fields: &Map<String, Value>, name: &str, place: &str) -> Result<Opti
     let number = match fields.get(name) {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Number(number)) => number.as_f64(),
+        Some(Value::String(text)) if text.trim().is_empty() => return Ok(None),
         // Some models quote every scalar.
         Some(Value::String(text)) => text.trim().parse().ok(),
         Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => None,
@@ -417,13 +416,16 @@ fn refuse_unknown(fields: &Map<String, Value>, known: &[&str], place: &str) -> R
     Ok(())
 }
 
-/// Tells whether a parameter asks for something.
+/// Returns whether a parameter asks for something. Some models fill in every
+/// parameter, and leave those empty that they do not need.
 fn is_given(fields: &Map<String, Value>, name: &str) -> bool {
     match fields.get(name) {
         None | Some(Value::Null) => false,
         Some(Value::Bool(on)) => *on,
-        Some(Value::String(text)) => !text.is_empty(),
-        Some(Value::Number(_) | Value::Array(_) | Value::Object(_)) => true,
+        Some(Value::String(text)) => !text.trim().is_empty(),
+        Some(Value::Array(items)) => !items.is_empty(),
+        Some(Value::Object(fields)) => !fields.is_empty(),
+        Some(Value::Number(_)) => true,
     }
 }
 
@@ -602,6 +604,28 @@ mod tests {
             schema: Some(Arc::new(AnswerSchema::parse("{\"type\":\"array\"}").unwrap())),
         };
         assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(task)));
+    }
+
+    #[test]
+    fn what_is_empty_counts_as_left_out() {
+        let empty = json!({
+            "tasks": [], "model": "", "max_turns": "", "max_tokens": null, "timeout_s": " ",
+            "tools": [], "isolation": "", "run_in_background": "", "schema": {}, "effort": [],
+        });
+        let with = |more: Value| {
+            let mut arguments = empty.clone();
+            arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            AgentCall::parse(&arguments, &known())
+        };
+        let single = json!({"description": "d", "prompt": "p", "subagent_type": "code-review"});
+        assert_eq!(with(single.clone()), AgentCall::parse(&single, &known()));
+        let fork = json!({"description": "d", "prompt": "p", "subagent_type": ""});
+        let expected = AgentCall::One(Task::background_fork("d", "p"));
+        assert_eq!(with(fork), Ok(expected));
+        let batch =
+            json!({"tasks": [single], "description": "", "prompt": "", "subagent_type": ""});
+        assert!(matches!(AgentCall::parse(&batch, &known()), Ok(AgentCall::Batch(_))));
+        assert_eq!(with(json!({})), Err(NEITHER_SHAPE.to_owned()));
     }
 
     #[test]

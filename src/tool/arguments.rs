@@ -69,6 +69,7 @@ pub fn optional_text(name: &str, value: Value) -> Result<Option<String>, ToolErr
 pub fn optional_number(name: &str, value: &Value) -> Result<Option<u64>, ToolError> {
     let number = match value {
         Value::Null => return Ok(None),
+        Value::String(text) if text.trim().is_empty() => return Ok(None),
         Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)),
         Value::String(text) => text.trim().parse().ok(),
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
@@ -87,8 +88,9 @@ pub fn optional_number(name: &str, value: &Value) -> Result<Option<u64>, ToolErr
 pub fn flag(name: &str, value: &Value, default: bool) -> Result<bool, ToolError> {
     match (value.as_bool(), value.as_str()) {
         (Some(flag), _) => Ok(flag),
-        (None, Some("true")) => Ok(true),
-        (None, Some("false")) => Ok(false),
+        (None, Some(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
+        (None, Some(text)) if text.eq_ignore_ascii_case("false") => Ok(false),
+        (None, Some("")) => Ok(default),
         (None, None) if value.is_null() => Ok(default),
         (None, Some(_) | None) => Err(wrong(name, "true or false")),
     }
@@ -164,7 +166,9 @@ mod tests {
         for value in [json!(10), json!("10"), json!(" 10 "), json!(10.0)] {
             check(optional_number("limit", &value), Ok(Some(10)));
         }
-        check(optional_number("limit", &Value::Null), Ok(None));
+        for value in [Value::Null, json!(""), json!(" ")] {
+            check(optional_number("limit", &value), Ok(None));
+        }
         for value in [json!(-1), json!(1.5), json!("ten"), json!(true), json!(1e300)] {
             let expected = "Parameter \"limit\" must be a whole number of 0 or more.";
             check(optional_number("limit", &value), Err(expected));
@@ -174,8 +178,10 @@ mod tests {
     #[test]
     fn a_truth_may_be_written_as_a_string() {
         check(flag("-i", &json!(true), false), Ok(true));
-        check(flag("-i", &json!("false"), true), Ok(false));
-        check(flag("-i", &Value::Null, true), Ok(true));
+        check(flag("-i", &json!("False"), true), Ok(false));
+        for value in [Value::Null, json!("")] {
+            check(flag("-i", &value, true), Ok(true));
+        }
         check(flag("-i", &json!(1), true), Err("Parameter \"-i\" must be true or false."));
     }
 

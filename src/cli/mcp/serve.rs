@@ -34,6 +34,7 @@ use crate::event::Outcome;
 use crate::mcp::ClientLink;
 use crate::prompt;
 use crate::run::Signal;
+use crate::tool::coerce::coerce;
 use crate::tool::{AgentCall, Known, Task, Tool as _};
 
 /// The name of the tool.
@@ -190,7 +191,9 @@ impl ServerHandler for Batch {
             let message = format!("there is no tool `{}`", request.name);
             return Err(ErrorData::invalid_params(message, None));
         }
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let mut arguments = Value::Object(request.arguments.unwrap_or_default());
+        let schema = Value::Object(self.parameters.clone()).to_string();
+        coerce(&mut arguments, &schema);
         let tasks = match tasks(&arguments, &self.known) {
             Ok(tasks) => tasks,
             Err(why) => return Ok(error(why).into()),

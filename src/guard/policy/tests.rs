@@ -206,6 +206,16 @@ fn agents_and_skills_can_be_denied_by_name() {
     check(&denied, ("Skill", Effect::Reads, json!({"skill": "review"})), true);
 }
 
+#[test]
+fn what_is_empty_in_an_agent_call_counts_as_left_out() {
+    let denied = policy(Mode::Default, &[], &["Agent(fork)", "Agent(explore)"]);
+    let call = |arguments: Value| ("Agent", Effect::Delegates, arguments);
+    check(&denied, call(json!({"subagent_type": "", "tasks": []})), false);
+    check(&denied, call(json!({"subagent_type": " ", "prompt": "p", "tasks": {}})), false);
+    check(&denied, call(json!({"subagent_type": "explore", "tasks": []})), false);
+    check(&denied, call(json!({"subagent_type": "reviewer", "tasks": []})), true);
+}
+
 fn asking(mode: Mode, ask: &[&str]) -> Policy {
     let policy = policy(mode, &["Bash", "Edit"], &["Bash(rm *)"]);
     let rules = Rules { ask: rules(ask), ..policy.rules().clone() };

@@ -18,6 +18,7 @@ use super::{View, beside, edits};
 use crate::event::{ChangedBy, FileChange, Question, UnitId};
 use crate::message::{Call, CallId, Output};
 use crate::report::words;
+use crate::tool::coerce::unquoted;
 use crate::tool_name::{self, canonical};
 
 /// A call without an output.
@@ -243,7 +244,8 @@ fn kind(tool: &str) -> ToolKind {
 
 /// Returns a list of what is to be done.
 fn plan(arguments: &Value) -> Plan {
-    let items = arguments.get("todos").and_then(Value::as_array);
+    let todos = arguments.get("todos").map(unquoted);
+    let items = todos.as_ref().and_then(|todos| todos.as_array());
     let entry = |item: &Value| {
         let status = match item.get("status").and_then(Value::as_str) {
             Some("in_progress") => PlanEntryStatus::InProgress,
