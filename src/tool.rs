@@ -22,6 +22,7 @@ pub mod grep;
 mod journal;
 pub mod mcp;
 pub mod patch;
+pub mod patterns;
 pub mod person;
 pub mod read;
 pub mod registry;
@@ -160,6 +161,24 @@ pub struct Workspace {
 }
 
 impl Workspace {
+    /// Returns a sentence for the model if the working directory is gone. All that
+    /// fails in it then fails for this reason.
+    #[must_use]
+    pub fn missing_root(&self) -> Option<String> {
+        let is_gone = match self.root.metadata() {
+            Ok(found) => !found.is_dir(),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        is_gone.then(|| {
+            let root = crate::path_text::to_text(&self.root);
+            format!(
+                "The working directory {root} is gone: it was removed or renamed. No command runs \
+                 and no file is found there until it is back. Tell the user, who can restore it or \
+                 start again in another directory."
+            )
+        })
+    }
+
     /// Returns what keeps a command in its bounds.
     #[must_use]
     pub fn confinement(&self, access: Access) -> Confinement {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures_util::future::BoxFuture;
-use globset::GlobMatcher;
+use ignore::DirEntry;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -18,14 +18,15 @@ use crate::path_text;
 
 use super::arguments;
 use super::blocking::{cancelled, stoppable};
-use super::walk::{Missing, glob, names_hidden, refuse_missing, walk};
+use super::patterns::{PathPattern, may_be_name};
+use super::walk::{self, Missing, SearchScope, WalkItem, leads_out, refuse_missing};
 use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
 /// Most files of one listing: more is not read, it is scrolled past.
 pub const RESULT_CAP: usize = 200;
 
-/// What is left of [`OUTPUT_CAP`] for the notes below a listing.
-const NOTES_ROOM: usize = 300;
+/// Part of [`OUTPUT_CAP`] that is kept for the notes below a listing.
+const NOTES_ROOM: usize = 300 + walk::NOTES_CAP;
 
 /// Finds files by pattern.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,8 @@ pub struct Glob;
 
 const PARAMETERS: &str = r#"{"type":"object","properties":{
     "pattern":{"type":"string","description":"The pattern, relative to \"path\"."},
-    "path":{"type":"string","description":"The directory to search; the working directory if left out."}
+    "path":{"type":"string","description":"The directory to search; the working directory if left out."},
+    "include_ignored":{"type":"boolean","description":"List files that git ignores and hidden files, too."}
     },"required":["pattern"]}"#;
 
 impl Tool for Glob {
@@ -71,12 +73,16 @@ struct Raw {
     pattern: Value,
     #[serde(default)]
     path: Value,
+    #[serde(default)]
+    include_ignored: Value,
 }
 
 struct Wanted {
     base: PathBuf,
     pattern: String,
-    matcher: GlobMatcher,
+    matcher: PathPattern,
+    /// Set if ignored and hidden files are listed, too.
+    everything: bool,
 }
 
 impl Wanted {
@@ -88,8 +94,9 @@ impl Wanted {
             None => root.to_owned(),
         };
         let relative = relative_to(&base, &pattern)?;
-        let matcher = glob("pattern", relative)?;
-        Ok(Self { base, pattern: relative.to_owned(), matcher })
+        let matcher = PathPattern::compile("pattern", relative)?;
+        let everything = arguments::flag("include_ignored", &raw.include_ignored, false)?;
+        Ok(Self { base, pattern: relative.to_owned(), matcher, everything })
     }
 }
 
@@ -117,35 +124,68 @@ fn find(
     if !refuse_missing(workspace, &wanted.base)?.is_dir() {
         return Err(ToolError::tell(format!("{shown} is not a directory.")));
     }
-    let mut newest = Newest::default();
     let left_out = searches.left_out("Glob", &wanted.base);
     regular::refuse_elsewhere(workspace, &wanted.base, &left_out.place(&wanted.base), places)?;
+    let mut newest = Newest::default();
     let mut missing = Missing::default();
-    for entry in walk(&wanted.base, names_hidden(&wanted.pattern), None) {
+    let matches = |entry: &DirEntry| {
+        let below = entry.path().strip_prefix(&wanted.base).unwrap_or(entry.path());
+        let is_directory = entry.file_type().is_none_or(|kind| kind.is_dir());
+        !is_directory && wanted.matcher.is_match(below)
+    };
+    let scope =
+        SearchScope::new(&workspace.root, &wanted.base, Some(&wanted.pattern), wanted.everything);
+    for found in scope.walk(None) {
         if token.is_cancelled() {
             return Err(cancelled(std::time::Duration::ZERO));
         }
-        let Ok(entry) = entry else {
-            missing.unread += 1;
-            continue;
-        };
-        let is_directory = entry.file_type().is_none_or(|kind| kind.is_dir());
-        let below = entry.path().strip_prefix(&wanted.base).unwrap_or(entry.path());
-        if !is_directory && wanted.matcher.is_match(below) {
-            if left_out.covers(entry.path()) {
-                missing.denied += 1;
-                continue;
+        match found {
+            WalkItem::Entry(entry) if matches(&entry) => {
+                if left_out.covers(entry.path()) {
+                    missing.denied += 1;
+                    continue;
+                }
+                let changed = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
+                newest.push(changed.unwrap_or(SystemTime::UNIX_EPOCH), entry.into_path());
             }
-            let changed = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
-            newest.push(changed.unwrap_or(SystemTime::UNIX_EPOCH), entry.into_path());
+            WalkItem::Entry(entry) => {
+                if let Some((_, true)) = leads_out(&entry, &left_out.place(&wanted.base)) {
+                    missing.links.push(&path_text::shown(&workspace.root, entry.path()));
+                }
+            }
+            WalkItem::LeftOut(entry, cause) if matches(&entry) => missing.push_left_out(cause),
+            WalkItem::LeftOut(..) => {}
+            WalkItem::MoreLeftOut => missing.push_more(),
+            WalkItem::Unread(path) => {
+                missing.unread.push(&path_text::shown(&workspace.root, &path));
+            }
         }
     }
-    let note = missing.note();
-    if newest.total == 0 {
-        let pattern = &wanted.pattern;
-        return Ok(Output::ok(format!("No file in {shown} matches {pattern}\n{note}")));
+    if newest.total > 0 {
+        return Ok(Output::ok(newest.list(&workspace.root) + &missing.note()));
     }
-    Ok(Output::ok(newest.list(&workspace.root) + &note))
+    if missing.is_nothing() {
+        wanted.matcher.refuse_malformed("pattern")?;
+    }
+    let pattern = &wanted.pattern;
+    let note = missing.note() + &wanted.hint();
+    Ok(Output::ok(format!("No file in {shown} matches {pattern}\n{note}")))
+}
+
+impl Wanted {
+    /// Says how to find what the pattern may mean if no file matches.
+    fn hint(&self) -> String {
+        let pattern = self.pattern.trim_end_matches('/');
+        if pattern.split('/').any(|name| name == ".git") {
+            return "[`.git` is left out. Set \"path\" to it to list its files.]\n".to_owned();
+        }
+        if may_be_name(pattern) && self.base.join(pattern).is_dir() {
+            return format!(
+                "[{pattern} is a directory: {pattern}/** matches the files below it.]\n"
+            );
+        }
+        String::new()
+    }
 }
 
 /// The newest files of a walk; the others are only counted.
@@ -242,9 +282,15 @@ mod tests {
             put(&place, name, 0);
         }
         place.put(".gitignore", "target/\n");
-        check(&place, json!({"pattern": "**/*.yml"}), "d.yml\n").await;
+        let left_out = "[Left out: 1 file that git ignores, 1 hidden file. Set \
+                        \"include_ignored\": true to include them.]\n";
+        check(&place, json!({"pattern": "**/*.yml"}), &format!("d.yml\n{left_out}")).await;
+        check(&place, json!({"pattern": "target/*.yml"}), "target/a.yml\n").await;
         check(&place, json!({"pattern": ".github/*.yml"}), ".github/b.yml\n").await;
-        check(&place, json!({"pattern": ".git/*.yml"}), "No file in . matches .git/*.yml\n").await;
+        let in_git = "No file in . matches .git/*.yml\n\
+                      [`.git` is left out. Set \"path\" to it to list its files.]\n";
+        check(&place, json!({"pattern": ".git/*.yml"}), in_git).await;
+        check(&place, json!({"pattern": "*.yml", "path": ".git"}), ".git/c.yml\n").await;
     }
 
     #[tokio::test]

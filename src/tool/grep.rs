@@ -11,27 +11,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use ignore::DirEntry;
 use ignore::types::{Types, TypesBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::guard::Searches;
+use crate::guard::{LeftOut, Searches};
 use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
+use hits::{FileHits, UnsearchedPart};
+
 use super::arguments;
 use super::blocking::{StoppableFile, cancelled, stoppable};
-use super::walk::{self, Missing, glob, is_file, names_hidden, refuse_missing};
+use super::patterns::PathPattern;
+use super::walk::{
+    self, Missing, SearchScope, WalkItem, is_file, leads_out, names_hidden, refuse_missing,
+};
 use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
 /// Most lines of context on each side of a match; Read shows more.
 pub const CONTEXT_CAP: u64 = 50;
 
-/// What is left of [`OUTPUT_CAP`] for the notes below the hits.
-const NOTES_ROOM: usize = 300;
+/// Part of [`OUTPUT_CAP`] that is kept for the notes below the hits.
+const NOTES_ROOM: usize = 300 + walk::NOTES_CAP;
 
 /// Searches the contents of files.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +54,8 @@ const PARAMETERS: &str = r#"{"type":"object","properties":{
     "-B":{"type":"integer","minimum":0,"description":"Lines to show before each match (content)."},
     "-C":{"type":"integer","minimum":0,"description":"Lines to show before and after each match (content)."},
     "head_limit":{"type":"integer","minimum":0,"description":"Most lines or files to list; 0 for as many as fit."},
-    "multiline":{"type":"boolean","description":"Let a match span lines."}
+    "multiline":{"type":"boolean","description":"Let a match span lines."},
+    "include_ignored":{"type":"boolean","description":"Search files that git ignores and hidden files, too."}
     },"required":["pattern"]}"#;
 
 impl Tool for Grep {
@@ -107,6 +113,8 @@ struct Raw {
     head_limit: Value,
     #[serde(default)]
     multiline: Value,
+    #[serde(default)]
+    include_ignored: Value,
 }
 
 /// What a call asks for.
@@ -114,9 +122,13 @@ struct Wanted {
     base: PathBuf,
     pattern: String,
     matcher: RegexMatcher,
+    /// Set if the pattern itself names carriage returns. Else one before a line feed
+    /// belongs to the end of the line.
+    names_returns: bool,
     files: Option<FileFilter>,
     types: Option<Types>,
-    hidden: bool,
+    /// Set if ignored and hidden files are searched, too.
+    everything: bool,
     /// Most rows; `None` for as many as fit.
     rows: Option<u64>,
     style: Style,
@@ -141,7 +153,9 @@ enum Mode {
 
 /// Which files a `glob` lets in.
 struct FileFilter {
-    matcher: GlobMatcher,
+    pattern: PathPattern,
+    text: String,
+    names_hidden: bool,
     /// Without a slash the pattern is about names, at any depth.
     by_name: bool,
     negated: bool,
@@ -162,19 +176,30 @@ impl Wanted {
         let path = arguments::optional_text("path", raw.path)?;
         let base = path.map_or(root.to_owned(), |path| path_text::resolve(root, &path));
         let files = arguments::optional_text("glob", raw.glob)?;
-        let hidden = files.as_deref().is_some_and(names_hidden);
+        let everything = arguments::flag("include_ignored", &raw.include_ignored, false)?;
         let kind = arguments::optional_text("type", raw.kind)?;
         let rows = arguments::optional_number("head_limit", &raw.head_limit)?;
+        let names_returns = names_returns(&pattern);
+        let files = files.map(|files| FileFilter::parse(&files)).transpose()?;
         Ok(Self {
             base,
-            matcher: compile(&pattern, ignore_case, style.multiline)?,
+            matcher: compile(&pattern, ignore_case, style.multiline, names_returns)?,
             pattern,
-            files: files.map(|files| FileFilter::parse(&files)).transpose()?,
+            names_returns,
+            files,
             types: kind.map(|kind| types(&kind)).transpose()?,
-            hidden,
+            everything,
             rows: rows.filter(|rows| *rows > 0),
             style,
         })
+    }
+}
+
+impl Wanted {
+    fn scope(&self, root: &Path) -> SearchScope {
+        let pattern = self.files.as_ref().and_then(FileFilter::of_paths);
+        let names_hidden = self.files.as_ref().is_some_and(|files| files.names_hidden);
+        SearchScope::new(root, &self.base, pattern, self.everything).with_hidden(names_hidden)
     }
 }
 
@@ -194,20 +219,30 @@ impl Mode {
 
 impl FileFilter {
     fn parse(pattern: &str) -> Result<Self, ToolError> {
+        let names_hidden = names_hidden(pattern);
         let (negated, pattern) = match pattern.strip_prefix('!') {
             Some(pattern) => (true, pattern),
             None => (false, pattern),
         };
         let by_name = !pattern.contains('/');
-        let pattern = pattern.trim_start_matches("./").trim_start_matches('/');
-        Ok(Self { matcher: glob("glob", pattern)?, by_name, negated })
+        let text = pattern.trim_start_matches("./").trim_start_matches('/');
+        let pattern = PathPattern::compile("glob", text)?;
+        if negated {
+            pattern.refuse_malformed("glob")?;
+        }
+        Ok(Self { pattern, text: text.to_owned(), names_hidden, by_name, negated })
+    }
+
+    /// Returns the pattern, if it is one of the paths that are let in.
+    fn of_paths(&self) -> Option<&str> {
+        (!self.negated && !self.by_name).then_some(&*self.text)
     }
 
     fn lets_in(&self, base: &Path, path: &Path) -> bool {
         let name = path.file_name().map(Path::new).unwrap_or(path);
         let below = path.strip_prefix(base).ok().filter(|below| !below.as_os_str().is_empty());
         let seen = if self.by_name { name } else { below.unwrap_or(name) };
-        self.matcher.is_match(seen) != self.negated
+        self.pattern.is_match(seen) != self.negated
     }
 }
 
@@ -217,11 +252,30 @@ fn context(name: &str, value: &Value, around: &Value) -> Result<usize, ToolError
     Ok(usize::try_from(lines.min(CONTEXT_CAP)).expect("a bounded number is small"))
 }
 
-fn compile(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMatcher, ToolError> {
+/// Returns whether a regular expression names carriage returns.
+fn names_returns(pattern: &str) -> bool {
+    ["\r", "\\r", "\\x0d", "\\x0D", "\\x{d}", "\\x{D}", "\\u000d", "\\u000D"]
+        .iter()
+        .any(|name| pattern.contains(name))
+}
+
+fn compile(
+    pattern: &str,
+    ignore_case: bool,
+    multiline: bool,
+    names_returns: bool,
+) -> Result<RegexMatcher, ToolError> {
     let mut builder = RegexMatcherBuilder::new();
     builder.multi_line(true).case_insensitive(ignore_case).dot_matches_new_line(multiline);
-    if !multiline {
-        builder.line_terminator(Some(b'\n'));
+    match (multiline, names_returns) {
+        (true, _) => {}
+        (false, true) => {
+            builder.line_terminator(Some(b'\n'));
+        }
+        // Read shows the lines of a file with CRLF without their carriage returns.
+        (false, false) => {
+            builder.crlf(true);
+        }
     }
     builder.build(pattern).map_err(|error| {
         let hint = if !multiline && pattern.contains("\\n") || pattern.contains('\n') {
@@ -250,46 +304,123 @@ fn search(
     if !metadata.is_dir() {
         regular::refuse_special(workspace, &wanted.base, metadata.file_type())?;
     }
-    let mut listing =
+    let listing =
         Listing { left: OUTPUT_CAP - NOTES_ROOM, rows: wanted.rows, ..Listing::default() };
     let left_out = searches.left_out("Grep", &wanted.base);
     regular::refuse_elsewhere(workspace, &wanted.base, &left_out.place(&wanted.base), places)?;
-    let mut missing = Missing::default();
-    for entry in walk::walk(&wanted.base, wanted.hidden, wanted.types.clone()) {
+    let mut run = GrepRun {
+        workspace,
+        left_out: &left_out,
+        wanted,
+        token,
+        listing,
+        missing: Missing::default(),
+        searched: 0,
+    };
+    for found in wanted.scope(&workspace.root).walk(wanted.types.as_ref()) {
         if token.is_cancelled() {
             return Err(cancelled(Duration::ZERO));
         }
-        let Ok(entry) = entry else {
-            missing.unread += 1;
-            continue;
-        };
-        let filter = wanted.files.as_ref();
-        if !is_file(&entry) || filter.is_some_and(|f| !f.lets_in(&wanted.base, entry.path())) {
-            continue;
-        }
-        if left_out.covers(entry.path()) {
-            missing.denied += 1;
-            continue;
-        }
-        let shown = path_text::shown(&workspace.root, entry.path());
-        // What was judged is what is read, whatever has come in its place.
-        let file = workspace.roots.file(&left_out.place(entry.path()));
-        let rows = file.and_then(|file| {
-            let reader = StoppableFile { file, token };
-            hits::of_file(reader, &shown, wanted, &listing)
-        });
-        let Ok(rows) = rows else {
-            missing.unread += 1;
-            continue;
-        };
-        rows.into_iter().for_each(|row| listing.push(&row));
-        if listing.more {
+        run.take(found);
+        if run.listing.more {
             break;
         }
     }
-    Ok(Output::ok(
-        listing.text(wanted, &path_text::shown(&workspace.root, &wanted.base)) + &missing.note(),
-    ))
+    run.output()
+}
+
+/// A search that is under way.
+struct GrepRun<'a> {
+    workspace: &'a Workspace,
+    left_out: &'a LeftOut<'a>,
+    wanted: &'a Wanted,
+    token: &'a CancellationToken,
+    listing: Listing,
+    missing: Missing,
+    /// Number of files that were looked at.
+    searched: u64,
+}
+
+impl GrepRun<'_> {
+    fn take(&mut self, found: WalkItem) {
+        match found {
+            WalkItem::Entry(entry) if is_file(&entry) => self.search_file(entry.path()),
+            WalkItem::Entry(entry) => self.note_link(&entry),
+            WalkItem::LeftOut(entry, cause) => {
+                if is_file(&entry) && self.lets_in(entry.path()) {
+                    self.missing.push_left_out(cause);
+                }
+            }
+            WalkItem::MoreLeftOut => self.missing.push_more(),
+            WalkItem::Unread(path) => {
+                self.missing.unread.push(&path_text::shown(&self.workspace.root, &path));
+            }
+        }
+    }
+
+    fn lets_in(&self, path: &Path) -> bool {
+        let filter = self.wanted.files.as_ref();
+        filter.is_none_or(|filter| filter.lets_in(&self.wanted.base, path))
+    }
+
+    fn search_file(&mut self, path: &Path) {
+        if !self.lets_in(path) {
+            return;
+        }
+        if self.left_out.covers(path) {
+            self.missing.denied += 1;
+            return;
+        }
+        self.searched += 1;
+        let shown = path_text::shown(&self.workspace.root, path);
+        // What was judged is what is read, whatever has come in its place.
+        let file = self.workspace.roots.file(&self.left_out.place(path));
+        let hits = file.and_then(|file| {
+            let reader = StoppableFile { file, token: self.token };
+            hits::of_file(reader, &shown, self.wanted, &self.listing)
+        });
+        let Ok(FileHits { rows, gap }) = hits else {
+            self.missing.unread.push(&shown);
+            return;
+        };
+        match gap {
+            None => {}
+            Some(UnsearchedPart::Binary) => self.missing.binary.push(&shown),
+            Some(UnsearchedPart::TooLarge) => self.missing.too_large.push(&shown),
+            Some(UnsearchedPart::From(byte)) => {
+                self.missing.push_cut(&shown, byte, !rows.is_empty())
+            }
+        }
+        rows.into_iter().for_each(|row| self.listing.push(&row));
+    }
+
+    fn note_link(&mut self, entry: &DirEntry) {
+        if let Some((target, is_directory)) =
+            leads_out(entry, &self.left_out.place(&self.wanted.base))
+            && (is_directory || target.is_file() && self.lets_in(entry.path()))
+        {
+            self.missing.links.push(&path_text::shown(&self.workspace.root, entry.path()));
+        }
+    }
+
+    fn output(self) -> Result<Output, ToolError> {
+        let Self { workspace, wanted, listing, missing, searched, .. } = self;
+        let shown = path_text::shown(&workspace.root, &wanted.base);
+        let mut note = missing.note();
+        if searched == 0 && note.is_empty() {
+            if let Some(filter) = &wanted.files {
+                filter.pattern.refuse_malformed("glob")?;
+            }
+            let why = match (&wanted.files, &wanted.types) {
+                (None, None) => format!("{shown} has none"),
+                (Some(_), None) => "none fits \"glob\"".to_owned(),
+                (None, Some(_)) => "none is of that \"type\"".to_owned(),
+                (Some(_), Some(_)) => "none fits \"glob\" and \"type\"".to_owned(),
+            };
+            note = format!("[No file was searched: {why}.]\n");
+        }
+        Ok(Output::ok(listing.text(wanted, &shown) + &note))
+    }
 }
 
 /// The rows of an output, as many as fit.
@@ -431,8 +562,12 @@ mod tests {
         place.put(".gitignore", "target\n");
         place.put("binary", "hit\0\n");
         place.put("late", ["hit\n".repeat(50_000).as_bytes(), b"\0"].concat());
-        let content = json!({"pattern": "hit", "output_mode": "count"});
-        check(&place, content, "d:1\n").await;
+        let notes = "[Left out: 1 file that git ignores, 2 hidden files. Set \"include_ignored\": \
+                     true to include them.]\n\
+                     [binary is a binary file and was not searched; `grep -a` would.]\n\
+                     [late is binary from byte 200000 on; the matches before it are shown.]\n";
+        let count = json!({"pattern": "hit", "output_mode": "count"});
+        check(&place, count, &format!("d:1\nlate:50000\n{notes}")).await;
         check(&place, json!({"pattern": "hit", "glob": ".hidden/*"}), ".hidden/b\n").await;
         check(&place, json!({"pattern": "hit", "path": ".hidden"}), ".hidden/b\n").await;
     }

@@ -122,6 +122,9 @@ pub fn refuse_special(workspace: &Workspace, path: &Path, kind: FileType) -> Res
 pub fn failed(workspace: &Workspace, path: &Path, verb: &str, error: &io::Error) -> ToolError {
     let shown = path_text::shown(&workspace.root, path);
     ToolError::tell(if error.kind() == io::ErrorKind::NotFound {
+        if let Some(gone) = workspace.missing_root().filter(|_| path.starts_with(&workspace.root)) {
+            return ToolError::tell(gone);
+        }
         let near = nearest(path).map(|name| path.with_file_name(name));
         let near = near.map(|near| path_text::shown(&workspace.root, &near));
         let hint = near.map_or(String::new(), |near| format!(" Did you mean {near}?"));

@@ -1,10 +1,14 @@
 //! The hits in one file, as rows of text.
+//!
+//! A file is text up to its first NUL. What is binary from its beginning is not searched,
+//! and of a file that becomes binary the part before is; both are told.
 
-use std::io;
+use std::io::{self, Cursor, Read};
 
-use grep_searcher::{
-    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
-};
+use grep_matcher::LineTerminator;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use memchr::memchr;
+use memchr::memmem;
 
 use crate::tool::blocking::StoppableFile;
 use crate::tool::bound::first_characters;
@@ -14,22 +18,47 @@ use super::{Listing, Mode, Style, Wanted};
 /// Most characters of a matching line that are shown.
 const LINE_CAP: usize = 500;
 
-/// Most memory for one file. A search across lines holds the whole file; what
-/// is larger is reported as not read.
+/// Most memory for one file. A search across lines holds the whole file, any other one
+/// its longest line; what is larger is reported as not searched.
 const HEAP_CAP: usize = 16 * 1024 * 1024;
 
-/// Returns the rows of one file, at least as many as `listing` still takes;
-/// none if the file is binary.
+/// A file with a NUL within this many bytes is binary; git and Read look as far.
+const BINARY_LOOK: u64 = 8_000;
+
+/// The result for one file.
+pub(super) struct FileHits {
+    /// At least as many rows as the listing still takes.
+    pub(super) rows: Vec<String>,
+    /// The part of the file that was not searched.
+    pub(super) gap: Option<UnsearchedPart>,
+}
+
+/// A part of a file that was not searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UnsearchedPart {
+    /// The whole file, because it is binary.
+    Binary,
+    /// All from this byte on, because there is a NUL.
+    From(u64),
+    /// The whole file, because it or a line of it does not fit into memory.
+    TooLarge,
+}
+
+/// Searches a file.
 ///
 /// # Errors
 ///
-/// The file could not be read, or its lines are too long to hold.
+/// The file could not be read.
 pub(super) fn of_file(
     file: StoppableFile<'_>,
     shown: &str,
     wanted: &Wanted,
     listing: &Listing,
-) -> io::Result<Vec<String>> {
+) -> io::Result<FileHits> {
+    let mut text = TextPart::open(file)?;
+    if text.is_binary() {
+        return Ok(FileHits { rows: Vec::new(), gap: Some(UnsearchedPart::Binary) });
+    }
     let mut hits = Hits {
         shown,
         style: wanted.style,
@@ -38,21 +67,118 @@ pub(super) fn of_file(
         characters: 0,
         matches: 0,
         rows: Vec::new(),
-        binary: false,
     };
-    searcher(wanted.style).search_reader(&wanted.matcher, file, &mut hits)?;
-    Ok(hits.into_rows())
+    let is_whole = match wanted.style.multiline {
+        true => search_whole(&mut text, wanted, &mut hits)?,
+        false => search_lines(&mut text, wanted, &mut hits)?,
+    };
+    let gap = match (is_whole, text.end) {
+        (false, _) => Some(UnsearchedPart::TooLarge),
+        (true, Some(end)) => Some(UnsearchedPart::From(end)),
+        (true, None) => None,
+    };
+    Ok(FileHits { rows: hits.into_rows(), gap })
 }
 
-fn searcher(style: Style) -> Searcher {
-    let context = if style.mode == Mode::Content { (style.before, style.after) } else { (0, 0) };
-    SearcherBuilder::new()
-        .binary_detection(BinaryDetection::quit(0))
+/// Searches line by line; `false` if a line does not fit into memory.
+fn search_lines(text: &mut TextPart<'_>, wanted: &Wanted, hits: &mut Hits<'_>) -> io::Result<bool> {
+    let result = searcher(wanted).search_reader(&wanted.matcher, &mut *text, &mut *hits);
+    match result {
+        Ok(()) => Ok(true),
+        // Its own reading fails with an error of the system or of the caller; this one is
+        // the searcher's.
+        Err(error) if error.to_string().contains("allocation limit") => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Searches the text as one; `false` if it does not fit into memory.
+fn search_whole(text: &mut TextPart<'_>, wanted: &Wanted, hits: &mut Hits<'_>) -> io::Result<bool> {
+    let mut bytes = Vec::new();
+    text.take(HEAP_CAP as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > HEAP_CAP {
+        return Ok(false);
+    }
+    // Read hides a carriage return before a line feed, so the model cannot write it.
+    if !wanted.names_returns && memmem::find(&bytes, b"\r\n").is_some() {
+        bytes = without_returns(&bytes);
+    }
+    searcher(wanted).search_slice(&wanted.matcher, &bytes, &mut *hits)?;
+    Ok(true)
+}
+
+/// Returns a text whose lines end with a line feed alone.
+fn without_returns(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = memmem::find(rest, b"\r\n") {
+        text.extend_from_slice(&rest[..at]);
+        text.push(b'\n');
+        rest = &rest[at + 2..];
+    }
+    text.extend_from_slice(rest);
+    text
+}
+
+fn searcher(wanted: &Wanted) -> Searcher {
+    let Style { mode, before, after, multiline, .. } = wanted.style;
+    let context = if mode == Mode::Content { (before, after) } else { (0, 0) };
+    let mut builder = SearcherBuilder::new();
+    builder
+        .binary_detection(BinaryDetection::none())
         .heap_limit(Some(HEAP_CAP))
-        .multi_line(style.multiline)
+        .multi_line(multiline)
         .before_context(context.0)
-        .after_context(context.1)
-        .build()
+        .after_context(context.1);
+    if !multiline && !wanted.names_returns {
+        builder.line_terminator(LineTerminator::crlf());
+    }
+    builder.build()
+}
+
+/// A file up to its first NUL.
+struct TextPart<'a> {
+    /// The bytes that were looked at before the search.
+    head: Cursor<Vec<u8>>,
+    file: StoppableFile<'a>,
+    /// UTF-16 has NULs in ordinary text; the searcher decodes it by its mark.
+    is_utf16: bool,
+    position: u64,
+    /// Position of the first NUL, once it was read.
+    end: Option<u64>,
+}
+
+impl<'a> TextPart<'a> {
+    fn open(mut file: StoppableFile<'a>) -> io::Result<Self> {
+        let mut head = Vec::new();
+        (&mut file).take(BINARY_LOOK).read_to_end(&mut head)?;
+        let is_utf16 = head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]);
+        Ok(Self { head: Cursor::new(head), file, is_utf16, position: 0, end: None })
+    }
+
+    fn is_binary(&self) -> bool {
+        !self.is_utf16 && memchr(0, self.head.get_ref()).is_some()
+    }
+}
+
+impl Read for TextPart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.end.is_some() {
+            return Ok(0);
+        }
+        let mut length = self.head.read(buffer)?;
+        if length == 0 {
+            length = self.file.read(buffer)?;
+        }
+        if !self.is_utf16
+            && let Some(at) = memchr(0, &buffer[..length])
+        {
+            self.end = Some(self.position + at as u64);
+            length = at;
+        }
+        self.position += length as u64;
+        Ok(length)
+    }
 }
 
 struct Hits<'a> {
@@ -63,12 +189,11 @@ struct Hits<'a> {
     characters: usize,
     matches: u64,
     rows: Vec<String>,
-    binary: bool,
 }
 
 impl Hits<'_> {
     fn into_rows(self) -> Vec<String> {
-        if self.binary || self.matches == 0 {
+        if self.matches == 0 {
             return Vec::new();
         }
         match self.style.mode {
@@ -133,10 +258,5 @@ impl Sink for Hits<'_> {
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
         Ok(self.push("--".to_owned()))
-    }
-
-    fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
-        self.binary = end.binary_byte_offset().is_some();
-        Ok(())
     }
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::records::OutputRecord;
 use super::server::{Reaction, RecordedRequest, Server};
 use super::tine::{Place, Tine};
 
@@ -122,6 +123,16 @@ impl Case {
     pub(crate) fn bodies(&self) -> Vec<Value> {
         self.server.requests().iter().map(RecordedRequest::json).collect()
     }
+}
+
+/// Has a model make calls, one after the other, and returns their outputs. Whatever agents
+/// they start answer `ANSWER`.
+pub(crate) fn outputs_of(place: &Place, calls: &[(&str, Value)]) -> Vec<OutputRecord> {
+    let call = |(name, arguments): &(&str, Value)| json!({ "name": name, "arguments": arguments });
+    let turns = calls.iter().map(|one| json!({ "calls": [call(one)] }));
+    let turns: Vec<Value> = turns.chain([json!({ "text": "END" })]).collect();
+    let script = json!({ "units": { "main": turns, "*": [{ "text": "ANSWER" }] } });
+    place.play(&script, &["--yolo", "-o", "stream-json"]).exits(0).records().outputs()
 }
 
 const AUTHORS: [(&str, &str); 4] = [
