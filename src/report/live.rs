@@ -16,7 +16,6 @@ use std::time::Duration;
 use indicatif::{
     MultiProgress, ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle,
 };
-use unicode_width::UnicodeWidthStr as _;
 
 use crate::event::{
     AfterFailure, Delta, Event, EventKind, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitId,
@@ -28,6 +27,7 @@ use crate::run::Reporter;
 use super::answer::{Stderr, Stdout};
 use super::plain::line_of;
 use super::result::{Ending, Tally};
+use super::row::columns_of;
 use super::units::{Doing, LastCall, Unit, Units};
 use super::words;
 use sums::sums;
@@ -190,7 +190,7 @@ impl Live {
             .map(|(id, unit)| (words::unit_name(id, &unit.head), unit))
             .map(|(name, unit)| (words::in_columns(&name, NAME_COLUMNS), unit))
             .collect();
-        let width = named.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+        let width = named.iter().map(|(name, _)| columns_of(name)).max().unwrap_or(0);
         named
             .into_iter()
             .map(|(name, unit)| RowText {

@@ -21,7 +21,7 @@ use self::table::Layout;
 use self::wrap::Flow;
 use super::ink::Ink;
 use super::row::{CodeBlock, Row};
-use super::sanitise;
+use super::sanitise::SafePieces;
 
 /// Most bytes of text that are kept for what a block will be. A list's item or
 /// a quote that is longer goes out as plain text.
@@ -42,6 +42,7 @@ const LONG_TABLE: usize = 60;
 /// One text in Markdown that is being written.
 #[derive(Debug, Clone)]
 pub struct Prose {
+    pieces: SafePieces,
     /// What came and was not read.
     incoming: String,
     /// What was read and did not go out.
@@ -56,8 +57,6 @@ pub struct Prose {
     patience: usize,
     /// The number of the next block of code.
     blocks: u64,
-    /// Whether what came ended in the first half of a line break.
-    ends_in_return: bool,
 }
 
 /// What the tail goes on with.
@@ -104,31 +103,20 @@ impl Prose {
             letters: 0,
             patience: 0,
             blocks: u64::from(stream) << 32,
-            ends_in_return: false,
+            pieces: SafePieces::default(),
         }
     }
 
     /// Appends a piece of the text.
     pub fn push(&mut self, piece: &str) {
-        let mut piece = piece;
-        let whole;
-        if std::mem::take(&mut self.ends_in_return) {
-            whole = format!("\r{piece}");
-            piece = &whole;
-        }
-        // What follows decides what it is.
-        if let Some(before) = piece.strip_suffix('\r') {
-            self.ends_in_return = true;
-            piece = before;
-        }
-        self.incoming.push_str(&sanitise::text(piece));
+        self.pieces.push(piece, &mut self.incoming);
     }
 
     /// Tells whether all that came has gone out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let has_carry = matches!(&self.open, Open::Paragraph(carry) if !carry.is_empty());
-        self.incoming.is_empty() && self.tail.is_empty() && !has_carry && !self.ends_in_return
+        self.incoming.is_empty() && self.tail.is_empty() && !has_carry && self.pieces.is_empty()
     }
 
     /// Returns the rows that have become final since the last call.
@@ -163,9 +151,7 @@ impl Prose {
     /// Returns the rows of all that is left. What is pushed then is another
     /// text.
     pub fn finish(&mut self, columns: u16) -> Vec<Row> {
-        if std::mem::take(&mut self.ends_in_return) {
-            self.incoming.push_str(&sanitise::text("\r"));
-        }
+        self.pieces.finish(&mut self.incoming);
         let mut rows = self.settled(columns);
         if !self.tail.is_empty() && !self.tail.ends_with('\n') {
             self.tail.push('\n');

@@ -1,7 +1,7 @@
 //! A row of text on its way to a terminal.
 //!
-//! Whatever is in a [`Row`] is safe for a terminal: its only way in is
-//! [`Row::text`], which goes through [`super::sanitise`]. Rows know how wide
+//! Whatever is in a [`Row`] is safe for a terminal: its only ways in are [`Row::text`]
+//! and [`Row::push_part`], which go through [`super::sanitise`]. Rows know how wide
 //! they are and what their parts mean; which colours that gives is decided where
 //! they are painted.
 
@@ -60,6 +60,11 @@ impl Row {
             }
             self.append(ink, &sanitise::line(piece));
         }
+    }
+
+    /// Does what [`Row::text`] does with a part of a text that is safe as a whole.
+    pub fn push_part(&mut self, ink: Ink, part: &str) {
+        self.append(ink, &sanitise::line_part(part));
     }
 
     fn append(&mut self, ink: Ink, safe: &str) {

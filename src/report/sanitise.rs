@@ -3,25 +3,46 @@
 //! Models, tools and files can hold sequences that move the cursor, set the
 //! clipboard, hide text or turn it round. Whatever a terminal would obey or
 //! not show is written as an escape such as `\u{1b}`. This file decides which
-//! characters those are; the callers decide what is shown at all.
+//! characters those are; the callers decide what is shown at all. `shaping` knows where
+//! such a character belongs to ordinary text.
+
+mod pieces;
+mod shaping;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+pub use pieces::SafePieces;
+pub use shaping::Neighbour;
+use shaping::shapes;
+
 /// Returns `text` as one line: line breaks and tabs are shown as escapes too.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
-    escape(text, |character| is_hidden(character) || matches!(character, '\n' | '\t'))
+    escape(text, [Neighbour::Nothing; 2], is_hidden_in_line)
+}
+
+/// Returns a part of a text as one line. What is next to it is not known.
+#[must_use]
+pub fn line_part(text: &str) -> Cow<'_, str> {
+    escape(text, [Neighbour::Unknown; 2], is_hidden_in_line)
 }
 
 /// Returns `text` with its line breaks and tabs kept. A carriage return before
 /// a line break goes, since it is part of that break.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
+    text_between(text, [Neighbour::Nothing; 2])
+}
+
+/// Does the same as [`text`] for a part of a text, of which it is known what is before
+/// and behind it.
+#[must_use]
+pub fn text_between(text: &str, beside: [Neighbour; 2]) -> Cow<'_, str> {
     if text.contains("\r\n") {
-        Cow::Owned(escape(&text.replace("\r\n", "\n"), is_hidden).into_owned())
+        Cow::Owned(escape(&text.replace("\r\n", "\n"), beside, is_hidden).into_owned())
     } else {
-        escape(text, is_hidden)
+        escape(text, beside, is_hidden)
     }
 }
 
@@ -71,13 +92,26 @@ pub fn is_hidden(character: char) -> bool {
     }
 }
 
-fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn is_hidden_in_line(character: char) -> bool {
+    is_hidden(character) || matches!(character, '\n' | '\t')
+}
+
+fn escape(
+    text: &str,
+    [before, behind]: [Neighbour; 2],
+    is_escaped: impl Fn(char) -> bool,
+) -> Cow<'_, str> {
     let Some(first) = text.find(&is_escaped) else { return Cow::Borrowed(text) };
     let mut safe = String::with_capacity(text.len() + 16);
     safe.push_str(&text[..first]);
-    for character in text[first..].chars() {
+    let mut before = text[..first].chars().next_back().map_or(before, Neighbour::Is);
+    let mut characters = text[first..].chars().peekable();
+    while let Some(character) = characters.next() {
+        let after = characters.peek().copied().map_or(behind, Neighbour::Is);
+        let is_shown = !is_escaped(character) || shapes(before, character, after);
+        before = Neighbour::Is(character);
         match character {
-            _ if !is_escaped(character) => safe.push(character),
+            _ if is_shown => safe.push(character),
             '\n' => safe.push_str("\\n"),
             '\r' => safe.push_str("\\r"),
             '\t' => safe.push_str("\\t"),
@@ -87,7 +121,7 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
             }
         }
     }
-    Cow::Owned(safe)
+    if safe == text { Cow::Borrowed(text) } else { Cow::Owned(safe) }
 }
 
 #[cfg(test)]
@@ -118,6 +152,64 @@ mod tests {
     }
 
     #[test]
+    fn what_ordinary_text_needs_is_shown_as_it_is() {
+        for ordinary in [
+            "می\u{200c}خواهم خانه\u{200c}ای",
+            "क्\u{200d}ष क्\u{200c}ष ක්\u{200d}ර",
+            "ന്\u{200d} റ",
+            "ᠠ\u{200d}ᠡ",
+            "👨\u{200d}👩\u{200d}👧 👩🏽\u{200d}💻 🏳\u{fe0f}\u{200d}🌈 ❤\u{fe0f}\u{200d}🔥",
+            "abc\u{200f}אבג",
+            "C++\u{200e} עם",
+            "\u{200f}שלום\u{200f}",
+            "م\u{61c}1",
+            "葛\u{e0100}城 神\u{fe00}",
+        ] {
+            assert_eq!(line(ordinary), ordinary);
+            assert_eq!(text(ordinary), ordinary);
+            let parts = ordinary.split_inclusive(' ').map(line_part).collect::<String>();
+            assert_eq!(parts, ordinary);
+        }
+    }
+
+    #[test]
+    fn what_only_hides_is_an_escape_wherever_it_is() {
+        for (hostile, shown) in [
+            ("pass\u{200d}word", "pass\\u{200d}word"),
+            ("pass\u{200c}word", "pass\\u{200c}word"),
+            ("\u{200d}", "\\u{200d}"),
+            ("\u{200f}", "\\u{200f}"),
+            ("1\u{200d}2", "1\\u{200d}2"),
+            ("م\u{200d}\u{200d}م", "م\\u{200d}\\u{200d}م"),
+            ("م\u{200c} م", "م\\u{200c} م"),
+            ("👨\u{200d}a", "👨\\u{200d}a"),
+            ("👨\u{200c}👩", "👨\\u{200c}👩"),
+            ("a\u{200f}\u{200e}ב", "a\\u{200f}\\u{200e}ב"),
+            ("a\u{200f}\u{202e}ב", "a\\u{200f}\\u{202e}ב"),
+            ("x\u{fe00}", "x\\u{fe00}"),
+            ("葛\u{e0100}\u{e0101}", "葛\u{e0100}\\u{e0101}"),
+            ("葛\u{e01ef}", "葛\\u{e01ef}"),
+        ] {
+            assert_eq!(line(hostile), shown);
+            assert_eq!(text(hostile), shown);
+        }
+        for embedding in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}') {
+            let shown = line_part(&format!("م{embedding}م")).into_owned();
+            assert_eq!(shown, format!("م\\u{{{:x}}}م", u32::from(embedding)));
+        }
+    }
+
+    #[test]
+    fn what_was_made_safe_as_a_whole_does_not_change_in_parts() {
+        let whole = "می\u{200c}خواهم 👨\u{200d}👩 abc\u{200f}אבג 葛\u{e0100}";
+        for (at, _) in whole.char_indices() {
+            let (before, behind) = whole.split_at(at);
+            assert_eq!(line_part(before).into_owned() + &line_part(behind), whole);
+        }
+        assert_eq!(line_part("\u{200d}"), "\u{200d}");
+    }
+
+    #[test]
     fn a_line_has_no_breaks_and_a_text_keeps_its_own() {
         assert_eq!(line("a\n\tb\r\nc"), "a\\n\\tb\\r\\nc");
         assert_eq!(text("a\n\tb\r\nc\rd"), "a\n\tb\nc\\rd");
@@ -134,7 +226,8 @@ mod tests {
 
     #[test]
     fn ordinary_text_is_borrowed_as_it_is() {
-        for plain in ["", "fn main() {}", "Grüße, 世界 ⚠️ café"] {
+        for plain in ["", "fn main() {}", "Grüße, 世界 ⚠️ café", "می\u{200c}خواهم"]
+        {
             assert!(matches!(line(plain), Cow::Borrowed(same) if same == plain));
             assert!(matches!(text(plain), Cow::Borrowed(same) if same == plain));
         }

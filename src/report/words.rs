@@ -17,7 +17,7 @@ use std::slice;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthChar as _;
 
 use crate::event::{
     AfterFailure, CancelReason, Compaction, ForkShare, InvocationEnd, NoticeLevel, Outcome,
@@ -27,6 +27,7 @@ use crate::event::{
 use crate::message::{Cost, Image, Prompt, Usage, Usd, byte_size, counted, short_number};
 
 use super::result::Ending;
+use super::row::columns_of;
 use super::sanitise;
 use super::units::{Counts, HoldCause};
 
@@ -406,13 +407,13 @@ fn stopped(counts: Counts) -> Option<String> {
 #[must_use]
 pub(super) fn in_columns(text: &str, cap: usize) -> String {
     let line = short_line(text, cap);
-    if line.width() <= cap {
+    if columns_of(&line) <= cap {
         return line;
     }
     let mut cut = String::new();
     for character in line.chars() {
         // One column is for the mark at the end.
-        if cut.width() + character.width().unwrap_or(0) >= cap {
+        if columns_of(&cut) + character.width().unwrap_or(0) >= cap {
             break;
         }
         cut.push(character);
@@ -424,7 +425,7 @@ pub(super) fn in_columns(text: &str, cap: usize) -> String {
 /// Returns a safe line with spaces behind it, up to so many columns.
 #[must_use]
 pub(super) fn padded(line: &str, columns: usize) -> String {
-    format!("{line}{}", " ".repeat(columns.saturating_sub(line.width())))
+    format!("{line}{}", " ".repeat(columns.saturating_sub(columns_of(line))))
 }
 
 /// Returns `text` as one safe line of at most `cap` characters.

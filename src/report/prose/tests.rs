@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use super::*;
+use crate::report::sanitise;
 
 /// Something of everything that models write.
 const CORPUS: &[&str] = &[

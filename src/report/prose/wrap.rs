@@ -20,9 +20,9 @@ impl Flow {
         flow
     }
 
-    /// Appends text; breaks in it become spaces.
+    /// Appends a part of a text; breaks in it become spaces.
     pub(super) fn push(&mut self, ink: Ink, text: &str) {
-        let text = sanitise::line(&text.replace(['\n', '\t'], " ")).into_owned();
+        let text = sanitise::line_part(&text.replace(['\n', '\t'], " ")).into_owned();
         self.append(ink, &text);
     }
 
@@ -49,6 +49,10 @@ impl Flow {
     /// Returns its text without inks.
     pub(super) fn plain(&self) -> String {
         self.spans.iter().map(|(_, text)| &**text).collect()
+    }
+
+    fn ends_with(&self, character: char) -> bool {
+        self.spans.last().is_some_and(|(_, text)| text.ends_with(character))
     }
 
     /// Returns how wide its longest line is.
@@ -86,7 +90,12 @@ struct Wrap {
     gap: Flow,
     word: Flow,
     word_columns: usize,
+    /// Set if the word ends with a wide letter, behind which a row may end.
+    may_end: bool,
 }
+
+/// The character that joins its two neighbours into one letter.
+const JOINER: char = '\u{200d}';
 
 impl Wrap {
     fn take(&mut self, ink: Ink, character: char) {
@@ -106,14 +115,18 @@ impl Wrap {
             }
             _ => {
                 // A row may end on either side of a wide letter, and of any if
-                // the word is longer than a row.
-                if width > 1 || self.word_columns + width > self.columns {
+                // the word is longer than a row. What has no width belongs to the letter
+                // before it, and a joiner to the one behind it, too.
+                let is_joined = self.word.ends_with(JOINER);
+                let may_end = !is_joined && (width > 1 || self.may_end);
+                let begins = character.width().unwrap_or(0) > 0;
+                if begins && may_end || self.word_columns + width > self.columns {
                     self.put_word();
                 }
                 self.word.append(ink, character.encode_utf8(&mut [0; 4]));
                 self.word_columns += width;
-                if width > 1 {
-                    self.put_word();
+                if begins {
+                    self.may_end = width > 1;
                 }
             }
         }
@@ -128,9 +141,10 @@ impl Wrap {
         }
         let (gap, word) = (std::mem::take(&mut self.gap), std::mem::take(&mut self.word));
         for (ink, text) in gap.spans.iter().chain(&word.spans) {
-            self.row.push(*ink, text);
+            self.row.push_part(*ink, text);
         }
         self.word_columns = 0;
+        self.may_end = false;
     }
 
     fn end_row(&mut self) {
@@ -161,6 +175,16 @@ mod tests {
     #[test]
     fn rows_may_end_between_wide_letters() {
         check("日本語のab", 5, &["日本", "語の", "ab"]);
+    }
+
+    #[test]
+    fn what_is_joined_stays_in_one_row() {
+        let family = "👨\u{200d}👩\u{200d}👧";
+        check(&format!("日{family}本"), 8, &[&format!("日{family}"), "本"]);
+        check(&format!("ab {family} cd"), 6, &["ab", family, "cd"]);
+        check("می\u{200c}خواهم خانه\u{200c}ای", 9, &["می\u{200c}خواهم", "خانه\u{200c}ای"]);
+        check("می\u{200c}خواهم", 2, &["می\u{200c}", "خو", "اه", "م"]);
+        check("⚠\u{fe0f}⚠\u{fe0f}日", 4, &["⚠\u{fe0f}⚠\u{fe0f}", "日"]);
     }
 
     #[test]

@@ -4,9 +4,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use unicode_width::UnicodeWidthStr as _;
-
-use crate::report::sanitise;
+use crate::report::row::columns_of;
+use crate::report::sanitise::{self, Neighbour};
 
 /// Columns that a tab is shown as. It need not line up with anything.
 const TAB: &str = "    ";
@@ -75,6 +74,15 @@ fn start_of_line_before(text: &str, cursor: usize, lines: usize) -> usize {
     before.map(|(at, _)| at + 1).nth(lines).unwrap_or(0)
 }
 
+impl Broad {
+    /// Returns how many more columns it takes with this behind it.
+    fn more_columns(&self, piece: &str) -> usize {
+        // A selector asks for the wide form of what is before it.
+        let before = self.text.char_indices().next_back().map_or("", |(at, _)| &self.text[at..]);
+        columns_of(&format!("{before}{piece}")) - columns_of(before)
+    }
+}
+
 struct Broken {
     columns: usize,
     selected: Range<usize>,
@@ -92,15 +100,20 @@ struct Broad {
 impl Broken {
     /// Takes a line with its line break. It begins at `start`.
     fn take(&mut self, line: &str, start: usize, cursor: usize) {
-        for (at, c) in line.char_indices().map(|(at, c)| (start + at, c)) {
+        let mut before = Neighbour::Nothing;
+        let mut characters = line.char_indices().map(|(at, c)| (start + at, c)).peekable();
+        while let Some((at, c)) = characters.next() {
+            let after = characters.peek().map_or(Neighbour::Nothing, |(_, c)| Neighbour::Is(*c));
             let mut bytes = [0; 4];
+            let written = c.encode_utf8(&mut bytes);
             let piece = match c {
                 '\n' => Cow::Borrowed(""),
                 '\t' => Cow::Borrowed(TAB),
-                _ => sanitise::line(c.encode_utf8(&mut bytes)),
+                _ => sanitise::text_between(written, [before, after]),
             };
-            let columns = piece.width();
+            before = Neighbour::Is(c);
             let last = self.last();
+            let columns = last.more_columns(&piece);
             if last.columns + columns > self.columns && last.columns > 0 {
                 self.rows.push(Broad::default());
             }
@@ -181,6 +194,16 @@ mod tests {
         assert_eq!((view.goes_on_above, view.goes_on_below), (false, false));
         let many = format!("{}here|\n{}", "row\n".repeat(100_000), "row\n".repeat(100_000));
         check(&many, (9, 3), &["row", "row", "here"], (2, 4));
+    }
+
+    #[test]
+    fn what_ordinary_text_needs_is_shown_as_it_is() {
+        check("می\u{200c}خ|", (9, 2), &["می\u{200c}خ"], (0, 3));
+        check("👨\u{200d}👩|", (9, 2), &["👨\u{200d}👩"], (0, 4));
+        check("⚠\u{fe0f}|x", (9, 2), &["⚠\u{fe0f}x"], (0, 2));
+        check("abc\u{200f}אב|", (9, 2), &["abc\u{200f}אב"], (0, 5));
+        check("a\u{200d}|b", (20, 2), &["a\\u{200d}b"], (0, 9));
+        check("\r|", (20, 2), &["\\r"], (0, 2));
     }
 
     #[test]

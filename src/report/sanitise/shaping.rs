@@ -1,0 +1,161 @@
+//! Characters that show nothing themselves and shape the letters beside them.
+//!
+//! Persian, Hindi and emoji cannot be written without joiners, nor Hebrew beside Latin
+//! without marks of direction. Where one of these has its ordinary place it is shown as
+//! it is; anywhere else it would only hide something.
+
+/// What is beside a character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Neighbour {
+    /// This character.
+    Is(char),
+    /// The text begins or ends there.
+    Nothing,
+    /// The text goes on, and nobody knows how.
+    Unknown,
+}
+
+impl Neighbour {
+    fn fits(self, fits: impl FnOnce(char) -> bool) -> bool {
+        match self {
+            Self::Is(character) => fits(character),
+            Self::Nothing => false,
+            Self::Unknown => true,
+        }
+    }
+}
+
+/// Returns whether a character is one that what follows it makes ordinary.
+#[must_use]
+pub(super) fn is_undecided(character: char) -> bool {
+    is_joiner(character) || is_mark(character)
+}
+
+/// Returns whether a hidden character has its ordinary place between these two.
+#[must_use]
+pub(super) fn shapes(before: Neighbour, character: char, after: Neighbour) -> bool {
+    match character {
+        _ if is_joiner(character) => {
+            let in_letters = before.fits(joins) && after.fits(joins);
+            // Behind a virama it chooses the form of the letter, also at a word's end.
+            let in_syllable = before.fits(is_virama) && !after_is_undecided(after);
+            let in_emoji =
+                character == ZWJ && before.fits(ends_pictograph) && after.fits(is_pictograph);
+            in_letters || in_syllable || in_emoji
+        }
+        _ if is_mark(character) => {
+            let is_beside_text = |it: Neighbour| match it {
+                Neighbour::Is(beside) => !super::is_hidden(beside),
+                Neighbour::Nothing => false,
+                Neighbour::Unknown => true,
+            };
+            let is_lone = |it: Neighbour| it == Neighbour::Nothing || is_beside_text(it);
+            (is_beside_text(before) || is_beside_text(after)) && is_lone(before) && is_lone(after)
+        }
+        // Forms of ideographs, of which names are written; fonts know a few for each.
+        '\u{fe00}'..='\u{fe02}' | '\u{e0100}'..='\u{e010f}' => before.fits(is_ideograph),
+        _ => false,
+    }
+}
+
+fn after_is_undecided(after: Neighbour) -> bool {
+    matches!(after, Neighbour::Is(character) if is_undecided(character))
+}
+
+const ZWJ: char = '\u{200d}';
+
+fn is_joiner(character: char) -> bool {
+    matches!(character, '\u{200c}' | ZWJ)
+}
+
+/// The marks of direction for a single place, which turn no text round.
+fn is_mark(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}')
+}
+
+/// Returns whether a character belongs to a script whose letters change their form
+/// beside each other.
+fn joins(character: char) -> bool {
+    !super::is_hidden(character)
+        && matches!(character,
+            // Arabic, Syriac, Thaana, N'Ko, Mandaic, and the forms of Arabic.
+            '\u{620}'..='\u{669}' | '\u{66e}'..='\u{6d3}' | '\u{6d5}'..='\u{6ff}'
+            | '\u{710}'..='\u{7ff}' | '\u{840}'..='\u{85f}' | '\u{860}'..='\u{8ff}'
+            | '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{fefe}'
+            // Devanagari to Sinhala, Tibetan, Myanmar, Khmer, Mongolian.
+            | '\u{900}'..='\u{963}' | '\u{966}'..='\u{dff}' | '\u{f00}'..='\u{109f}'
+            | '\u{1780}'..='\u{17d3}' | '\u{1807}' | '\u{1810}'..='\u{18af}'
+            // Tai Tham, Balinese to Lepcha, Javanese and others, and those of plane 1.
+            | '\u{1a20}'..='\u{1c4f}' | '\u{a800}'..='\u{a82f}' | '\u{a840}'..='\u{abff}'
+            | '\u{10a00}'..='\u{10bff}' | '\u{11000}'..='\u{11fff}')
+}
+
+/// Returns whether a character takes the vowel from the letter before it.
+fn is_virama(character: char) -> bool {
+    matches!(
+        character,
+        '\u{94d}'
+            | '\u{9cd}'
+            | '\u{a4d}'
+            | '\u{acd}'
+            | '\u{b4d}'
+            | '\u{bcd}'
+            | '\u{c4d}'
+            | '\u{ccd}'
+            | '\u{d3b}'
+            | '\u{d3c}'
+            | '\u{d4d}'
+            | '\u{dca}'
+            | '\u{f84}'
+            | '\u{1039}'
+            | '\u{103a}'
+            | '\u{17d2}'
+            | '\u{1a60}'
+            | '\u{1b44}'
+            | '\u{1baa}'
+            | '\u{1bab}'
+            | '\u{a806}'
+            | '\u{a8c4}'
+            | '\u{a953}'
+            | '\u{a9c0}'
+            | '\u{aaf6}'
+            | '\u{abed}'
+            | '\u{10a3f}'
+            | '\u{11046}'
+            | '\u{1107f}'
+            | '\u{110b9}'
+            | '\u{11133}'
+            | '\u{11134}'
+            | '\u{111c0}'
+            | '\u{11235}'
+            | '\u{112ea}'
+            | '\u{1134d}'
+            | '\u{11442}'
+            | '\u{114c2}'
+            | '\u{115bf}'
+            | '\u{1163f}'
+            | '\u{116b6}'
+            | '\u{1172b}'
+            | '\u{11839}'
+    )
+}
+
+fn is_pictograph(character: char) -> bool {
+    matches!(character,
+        '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}'
+        | '\u{2194}'..='\u{21aa}' | '\u{2300}'..='\u{23ff}' | '\u{25aa}'..='\u{27bf}'
+        | '\u{2934}' | '\u{2935}' | '\u{2b05}'..='\u{2b55}' | '\u{3030}' | '\u{303d}'
+        | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// Returns whether an emoji may end with a character: with itself, the wish for its
+/// colours, or a tone of skin.
+fn ends_pictograph(character: char) -> bool {
+    character == '\u{fe0f}' || is_pictograph(character)
+}
+
+fn is_ideograph(character: char) -> bool {
+    matches!(character,
+        '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}')
+}
