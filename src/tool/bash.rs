@@ -7,6 +7,7 @@
 mod capture;
 #[cfg(test)]
 mod confined_tests;
+mod plain;
 mod process;
 
 use std::os::unix::process::ExitStatusExt;

@@ -1,5 +1,6 @@
 //! What is kept of a command's output: its first and last bytes in memory, all
-//! of it in a spill file as soon as it is too long for an output.
+//! of it in a spill file as soon as it is too long for an output. All of that is the
+//! text that `plain` makes of what the command prints.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -9,6 +10,10 @@ use crate::tool::OUTPUT_CAP;
 use crate::tool::bound::{TooLong, cut, fits};
 
 use super::TOTAL_CAP;
+use super::plain::TerminalText;
+
+/// Note below an output that lacks text because other text was printed over it.
+const OVERWRITTEN: &str = "[What was printed over, as progress is, is shown as it was last.]";
 
 /// Takes bytes as they come. Costs twice [`OUTPUT_CAP`] of memory, however many
 /// there are.
@@ -17,21 +22,33 @@ pub(super) struct Capture<'a> {
     name: String,
     head: Vec<u8>,
     tail: VecDeque<u8>,
+    /// Bytes that the command has printed.
+    printed: u64,
+    plain: TerminalText,
+    /// Bytes of the text that this is.
     total: u64,
     file: Option<io::Result<SpillFile>>,
 }
 
 impl<'a> Capture<'a> {
     pub(super) fn new(spill: &'a Spill, name: String) -> Self {
-        let (head, tail) = (Vec::new(), VecDeque::new());
-        Self { spill, name, head, tail, total: 0, file: None }
+        let (head, tail, plain) = (Vec::new(), VecDeque::new(), TerminalText::default());
+        Self { spill, name, head, tail, printed: 0, plain, total: 0, file: None }
     }
 
     /// Takes more output; `false` once there is more than [`TOTAL_CAP`], which
     /// is not kept.
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
-        let room = usize::try_from(TOTAL_CAP - self.total).unwrap_or(usize::MAX);
+        let room = usize::try_from(TOTAL_CAP - self.printed).unwrap_or(usize::MAX);
         let kept = &bytes[..bytes.len().min(room)];
+        self.printed += kept.len() as u64;
+        let mut text = Vec::with_capacity(kept.len());
+        self.plain.push(kept, &mut text);
+        self.keep(&text);
+        kept.len() == bytes.len()
+    }
+
+    fn keep(&mut self, kept: &[u8]) {
         self.total += kept.len() as u64;
         if self.total > OUTPUT_CAP as u64 {
             self.open_file();
@@ -44,12 +61,20 @@ impl<'a> Capture<'a> {
         let to_tail = &kept[kept.len().saturating_sub(OUTPUT_CAP)..];
         self.tail.extend(to_tail);
         self.tail.drain(..self.tail.len().saturating_sub(OUTPUT_CAP));
-        kept.len() == bytes.len()
     }
 
     /// Returns the output and the last words, in at most [`OUTPUT_CAP`]
     /// characters.
     pub(super) fn finish(mut self, last_words: &str) -> String {
+        let mut rest = Vec::new();
+        self.plain.finish(&mut rest);
+        self.keep(&rest);
+        let note = if self.plain.has_overwritten() { OVERWRITTEN } else { "" };
+        let last_words = format!("{note}{}{last_words}", line_end(note, last_words));
+        self.finish_with(&last_words)
+    }
+
+    fn finish_with(mut self, last_words: &str) -> String {
         if self.total == 0 {
             let nothing = if last_words.is_empty() { "(no output)" } else { "" };
             return format!("{nothing}{last_words}");
@@ -93,6 +118,11 @@ impl<'a> Capture<'a> {
     }
 }
 
+/// Returns what separates two texts, of which each may be empty.
+fn line_end(before: &str, after: &str) -> &'static str {
+    if before.is_empty() || after.is_empty() { "" } else { "\n" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +150,16 @@ mod tests {
         check(&[], "exit code 1", "exit code 1");
         check(&[], "", "(no output)");
         check(&[b"caf\xE9"], "", "caf\u{FFFD}");
+    }
+
+    #[test]
+    fn what_is_meant_for_a_terminal_is_text() {
+        check(&[b"\x1b[32mok\x1b", b"[0m\n"], "exit code 1", "ok\nexit code 1");
+        check(&[b"\x1b[0m"], "", "(no output)");
+        check(&[b"10%\r", b"99%\n"], "", &format!("99%\n{OVERWRITTEN}"));
+        check(&[b"10%\r99%\n"], "exit code 1", &format!("99%\n{OVERWRITTEN}\nexit code 1"));
+        let bar: String = (0..100_000).map(|number| format!("{number:>9}\r")).collect();
+        check(&[bar.as_bytes(), b"\n"], "", &format!("    99999\r\n{OVERWRITTEN}"));
     }
 
     #[test]
