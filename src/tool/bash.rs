@@ -1,12 +1,14 @@
 //! The Bash tool: one command in a shell of its own.
 //!
-//! The command runs in its own process group, so that ending it ends all it
-//! started. `process` owns the group and its output, `capture` bounds what is
-//! kept of it. Whether a command may run at all is the guard's decision.
+//! Ending a command ends all it started. `process` owns its process group and its output,
+//! `descendants` finds what has left the group, `plain` makes text of the output, and
+//! `capture` bounds what is kept of it. Whether a command may run at all is the guard's
+//! decision.
 
 mod capture;
 #[cfg(test)]
 mod confined_tests;
+mod descendants;
 mod plain;
 mod process;
 
@@ -31,7 +33,8 @@ use super::blocking::cancelled;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use capture::Capture;
-use process::{Ending, How, Process};
+use descendants::Descendant;
+use process::{CommandResult, Ending, How, Process};
 
 /// How long a command may run unless the call says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -78,12 +81,15 @@ impl Tool for Bash {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let wanted = Wanted::parse(arguments)?;
+            if let Some(gone) = context.workspace.missing_root() {
+                return Err(ToolError::tell(gone));
+            }
             let started = Instant::now();
             let name = format!("bash-{}-{}", context.line.unit(), call.id);
             let mut capture = Capture::new(&context.workspace.spill, name);
             let mut process = Process::start(&context.workspace, call, &wanted.command)
                 .map_err(|error| not_run(&error))?;
-            let ending = process
+            let CommandResult { ending, running } = process
                 .watch(wanted.timeout, &context.cancel, &mut capture)
                 .await
                 .map_err(|error| not_run(&error))?;
@@ -93,10 +99,18 @@ impl Tool for Bash {
                 let (level, text) = (NoticeLevel::Warning, told.trim_end().into());
                 context.line.tell(Told::Notice { level, text }).await;
             }
-            let ending = Ended { ending, told };
-            match output(&ending, wanted.timeout, capture) {
+            let ended = Ended { ending, told, running: still_running(&running) };
+            match output(&ended, wanted.timeout, capture) {
                 Some(output) => Ok(output),
-                None => Err(cancelled(started.elapsed())),
+                None => {
+                    if !running.is_empty() {
+                        let text =
+                            format!("a cancelled command left running: {}", ended.running).into();
+                        let level = NoticeLevel::Warning;
+                        context.line.tell(Told::Notice { level, text }).await;
+                    }
+                    Err(cancelled(started.elapsed()))
+                }
             }
         })
     }
@@ -133,10 +147,26 @@ fn not_run(error: &dyn std::error::Error) -> ToolError {
     ToolError::tell(format!("The command could not be run: {error}."))
 }
 
-/// How a command ended, and what is said of what it did to protected places.
+/// The end of a command, with the sentences about it.
 struct Ended {
     ending: Ending,
+    /// Its changes of protected places.
     told: String,
+    /// Its processes that still run; empty if none do.
+    running: String,
+}
+
+/// Names processes that still run.
+fn still_running(processes: &[Descendant]) -> String {
+    if processes.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> = processes.iter().take(TOLD_CAP).map(Descendant::shown).collect();
+    let more = match processes.len().saturating_sub(TOLD_CAP) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("process {}{more}", named.join(", "))
 }
 
 /// Returns what the model reads; `None` for a cancelled command.
@@ -145,25 +175,28 @@ fn output(ended: &Ended, timeout: Duration, capture: Capture<'_>) -> Option<Outp
         Ending::Cancelled => return None,
         Ending::TimedOut => {
             let after = timeout.as_secs_f64();
-            (
-                format!("[Timed out after {after} s; the command and all it started were ended.]"),
-                true,
-            )
+            (format!("[Timed out after {after} s; {}]", were_ended(&ended.running)), true)
         }
         Ending::TooMuch => {
             let most = TOTAL_CAP / 1024 / 1024;
-            let words = format!(
-                "[More than {most} MiB of output; the command and all it started were ended.]"
-            );
-            (words, true)
+            (format!("[More than {most} MiB of output; {}]", were_ended(&ended.running)), true)
         }
         Ending::Exited { status, left_behind, how } => {
-            (exit_words(*status, *left_behind, *how), !status.success())
+            let left = left_words(*left_behind, &ended.running);
+            (left + &exit_words(*status, *how), !status.success())
         }
     };
     let last_words = format!("{}{last_words}", ended.told);
     let is_error = is_error || !ended.told.is_empty();
     Some(Output { text: capture.finish(last_words.trim_end()), is_error, images: Vec::new() })
+}
+
+/// Says that a command was ended, and what could not be.
+fn were_ended(running: &str) -> String {
+    match running {
+        "" => "the command and all it started were ended.".to_owned(),
+        running => format!("the command was ended, but not all it started: {running}."),
+    }
 }
 
 /// Says what a command has changed although it must not.
@@ -188,23 +221,31 @@ fn told(tampered: &[Tampered], root: &Path) -> String {
     }
 }
 
-fn exit_words(status: ExitStatus, left_behind: Option<i32>, how: How) -> String {
-    let left_behind = left_behind.map_or(String::new(), |group| {
+/// Says what the shell has left in the background.
+fn left_words(left_behind: Option<i32>, running: &str) -> String {
+    let group = left_behind.map_or(String::new(), |group| {
         format!(
             "[The shell has ended; what it started in the background holds its output and goes on \
              running as process group {group}. Its further output is lost: send it to a file.]\n"
         )
     });
+    match running {
+        "" => group,
+        running => format!("{group}[Still running in the background: {running}.]\n"),
+    }
+}
+
+fn exit_words(status: ExitStatus, how: How) -> String {
     match (status.code(), status.signal()) {
-        (Some(0), _) => left_behind.trim_end().to_owned(),
-        // Whoever stands between us and the shell has only a number to say it
-        // with, which a command may also give by itself.
+        (Some(0), _) => String::new(),
+        // A process between us and the shell passes on a number, which a command may also
+        // give by itself.
         (Some(code @ 129..=192), _) if how == How::Through => {
-            format!("{left_behind}exit code {code}, as by signal {}", code - 128)
+            format!("exit code {code}, as by signal {}", code - 128)
         }
-        (Some(code), _) => format!("{left_behind}exit code {code}"),
-        (None, Some(signal)) => format!("{left_behind}killed by signal {signal}"),
-        (None, None) => format!("{left_behind}ended in an unknown way"),
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "ended in an unknown way".to_owned(),
     }
 }
 
@@ -334,6 +375,62 @@ mod tests {
         }
     }
 
+    /// Ways to leave the group of a command, and what the shell does then.
+    const DETACHED: [(&str, &str); 7] = [
+        ("setsid sleep 1000 &", "wait"),
+        ("setsid --fork sleep 1000;", "sleep 1000"),
+        ("(setsid sleep 1000 &);", "sleep 1000"),
+        ("(nohup setsid bash -c 'sleep 1000 & sleep 1000' &);", "sleep 1000"),
+        ("setsid env -i sleep 1000 &", "wait"),
+        ("setsid bash -c 'trap \"\" TERM HUP; while :; do sleep 1000; done' &", "wait"),
+        ("setsid -f setsid -f setsid sleep 1000;", "sleep 1000"),
+    ];
+
+    #[tokio::test]
+    async fn what_has_left_the_group_ends_with_a_cancel_and_a_dropped_call() {
+        for command in DETACHED {
+            let (life, result) = Life::of(command, 600_000).await;
+            life.place.context.cancel.cancel();
+            let refused = result.await.unwrap().unwrap_err();
+            assert!(refused.starts_with("cancelled after "), "{refused}");
+            life.ends().await;
+
+            let (life, result) = Life::of(command, 600_000).await;
+            result.abort();
+            assert!(result.await.unwrap_err().is_cancelled());
+            life.ends().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cancel_leaves_the_daemon_of_another_call_alone() {
+        let (daemon, result) =
+            Life::of(("", "setsid --fork sleep 1000 >/dev/null 2>&1"), 600_000).await;
+        let text = result.await.unwrap().unwrap();
+        let (_, id) = text.split_once("process ").expect("what runs is named");
+        let id: i32 = id.split_once(' ').unwrap().0.parse().unwrap();
+        let (other, result) = Life::of(("", "setsid sleep 1000 & wait"), 600_000).await;
+        other.place.context.cancel.cancel();
+        result.await.unwrap().unwrap_err();
+        other.ends().await;
+        let id = nix::unistd::Pid::from_raw(id);
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL).expect("it runs still");
+        daemon.ends().await;
+    }
+
+    #[tokio::test]
+    async fn a_command_without_its_working_directory_says_that_it_is_gone() {
+        let place = Place::new();
+        let command = "cd ..; rm -rf \"$OLDPWD\"";
+        assert_eq!(
+            place.call(&Bash, json!({"command": command})).await.as_deref(),
+            Ok("(no output)")
+        );
+        let refused = place.call(&Bash, json!({"command": "echo hi"})).await.unwrap_err();
+        let expected = format!("The working directory {} is gone: ", place.root().display());
+        assert!(refused.starts_with(&expected), "{refused}");
+    }
+
     #[tokio::test]
     async fn a_command_may_clean_up_when_it_is_cancelled() {
         let (life, result) =
@@ -369,12 +466,17 @@ mod tests {
         let (life, result) = Life::of(("", "sleep 1000 & echo $$"), 600_000).await;
         let text = result.await.unwrap().unwrap();
         let group: i32 = text.lines().nth(1).unwrap().parse().unwrap();
-        let expected = format!(
-            "before\n{group}\n[The shell has ended; what it started in the background holds its \
-             output and goes on running as process group {group}. Its further output is lost: \
-             send it to a file.]"
+        let (expected, running) = text.split_at(text.rfind("[Still").unwrap());
+        assert_eq!(
+            expected,
+            format!(
+                "before\n{group}\n[The shell has ended; what it started in the background holds \
+                 its output and goes on running as process group {group}. Its further output is \
+                 lost: send it to a file.]\n"
+            )
         );
-        assert_eq!(text, expected);
+        assert!(running.starts_with("[Still running in the background: process "), "{running}");
+        assert!(running.ends_with(" (`sleep 1000`).]"), "{running}");
         nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::SIGKILL)
             .unwrap();
         life.ends().await;
@@ -384,7 +486,10 @@ mod tests {
     async fn what_stays_in_the_background_with_its_own_output_is_left_alone() {
         let (life, result) = Life::of(("", "sleep 1000 >/dev/null 2>&1 & echo $$"), 600_000).await;
         let text = result.await.unwrap().unwrap();
-        let group: i32 = text.strip_prefix("before\n").unwrap().trim_end().parse().unwrap();
+        let group: i32 = text.lines().nth(1).unwrap().parse().unwrap();
+        let running = text.lines().nth(2).unwrap();
+        assert!(running.starts_with("[Still running in the background: process "), "{running}");
+        assert!(running.ends_with(" (`sleep 1000`).]"), "{running}");
         nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::SIGKILL)
             .unwrap();
         life.ends().await;

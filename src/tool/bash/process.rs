@@ -1,10 +1,10 @@
 //! A shell and all it starts: one process group, one pipe for its output.
 //!
-//! The group never outlives the wish to have it run: it is ended on a cancel,
-//! on a timeout, on too much output, and when whoever watches it is dropped.
-//! What a command that ended by itself left in the background ends too if it is
-//! confined: nobody would know of it any more. What keeps it in bounds is the
-//! sandbox's.
+//! The group, and what has left it for a session of its own, is ended on a cancel, on a
+//! timeout, on too much output, and when the future that watches it is dropped. What a
+//! command that ended by itself left in the background ends too if it is confined: the
+//! model could not end it. Else it goes on, and the output names it. What keeps it in
+//! bounds is the sandbox's.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -34,6 +34,7 @@ use crate::tool::blocking::to_the_end;
 use crate::tool::{Granted, Workspace};
 
 use super::capture::Capture;
+use super::descendants::{CommandMark, Descendant};
 
 /// How long a group that was asked to end may take before it is killed.
 const TERM_PATIENCE: Duration = Duration::from_millis(200);
@@ -48,6 +49,10 @@ const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// How long bubblewrap may take to say what it has started. It takes a
 /// millisecond.
 const NEWS_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often processes are killed that have left the group. One that starts others in
+/// the meantime needs a second time.
+const KILL_ROUNDS: usize = 20;
 
 /// How long output is awaited after the shell has ended while something it
 /// started still holds the pipe: enough for the end of a pipeline, too short
@@ -76,6 +81,14 @@ pub(super) enum Ending {
     Cancelled,
 }
 
+/// The end of a command, and the processes that it left.
+#[derive(Debug)]
+pub(super) struct CommandResult {
+    pub(super) ending: Ending,
+    /// Processes that it started and that still run.
+    pub(super) running: Vec<Descendant>,
+}
+
 /// Who says how a shell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
@@ -99,8 +112,9 @@ pub(super) enum NotStarted {
 /// A command that runs.
 #[derive(Debug)]
 pub(super) struct Process {
-    child: Awaited,
+    /// Dropped first: while the shell lives, its children are known as such.
     group: Group,
+    child: Awaited,
     /// What is around it, if it is confined.
     bounds: Option<Bounds>,
     /// `None` once nobody holds the other end.
@@ -138,12 +152,15 @@ impl Process {
         if let Some(Script { text: _, machine }) = &call.script {
             narrow(&mut ready, machine);
         }
+        // Whatever is in bubblewrap has a namespace, which ends as a whole.
+        let mark = (confinement.backend != Backend::Bwrap).then(|| mark(&mut ready));
         let (reader, writer) = io::pipe()?;
         let null = File::open("/dev/null")?;
         // One pipe for both, so that they arrive in the order of writing.
         let streams = [null.as_fd(), writer.as_fd(), writer.as_fd()];
         let running = ready.leading_a_group().start(streams)?;
-        let group = Group { id: running.id(), released: false };
+        let mark = mark.map(|mark| CommandMark::of(mark, running.id()));
+        let group = Group { id: running.id(), mark, released: false };
         let child = Awaited::new(running)?;
         let bounds = match confinement.backend {
             Backend::None => None,
@@ -173,13 +190,14 @@ impl Process {
 
     /// Takes the output until the command ends or has to be ended.
     ///
-    /// When this returns, nothing that was to be ended still runs.
+    /// When this returns, nothing that was to be ended still runs, but for processes
+    /// that cannot be ended.
     pub(super) async fn watch(
         &mut self,
         limit: Duration,
         cancel: &CancellationToken,
         capture: &mut Capture<'_>,
-    ) -> io::Result<Ending> {
+    ) -> io::Result<CommandResult> {
         if let Some(bounds) = &mut self.bounds {
             bounds.learn().await;
         }
@@ -188,12 +206,14 @@ impl Process {
             Ending::Exited { .. } => {
                 if self.bounds.is_some() {
                     self.group.signal(Signal::SIGKILL);
+                    self.group.kill_detached().await;
                 }
-                self.group.release();
             }
             Ending::TimedOut | Ending::TooMuch | Ending::Cancelled => self.end(capture).await,
         }
-        Ok(ending)
+        let running = self.group.descendants().await;
+        self.group.release();
+        Ok(CommandResult { ending, running })
     }
 
     async fn follow(
@@ -249,8 +269,11 @@ impl Process {
         capture.push(&self.buffer[..length])
     }
 
-    /// Ends the group: politely, then by force.
+    /// Ends the group and what has left it: politely, then by force.
     async fn end(&mut self, capture: &mut Capture<'_>) {
+        // All of them: any may leave the group or lose its parent while the group is ended.
+        let descendants = self.group.descendants().await;
+        self.group.detached_of(&descendants).for_each(|process| process.signal(Signal::SIGTERM));
         let namespace = self.bounds.as_ref().and_then(|bounds| bounds.namespace.clone());
         match &namespace {
             // The process that stands between passes no signal on, and would
@@ -270,7 +293,8 @@ impl Process {
                     let _ = self.child.get_mut().try_wait();
                     let is_gone =
                         |namespace: &Arc<Namespace>| namespace.is_gone_within(Duration::ZERO);
-                    if self.group.is_gone() && namespace.as_ref().is_none_or(is_gone) {
+                    let is_rest_gone = !descendants.iter().any(Descendant::is_alive);
+                    if self.group.is_gone() && namespace.as_ref().is_none_or(is_gone) && is_rest_gone {
                         break;
                     }
                 }
@@ -287,8 +311,9 @@ impl Process {
             namespace.signal(Signal::SIGKILL);
         }
         self.group.signal(Signal::SIGKILL);
+        descendants.iter().for_each(|process| process.signal(Signal::SIGKILL));
+        self.group.kill_detached().await;
         let _ = timeout(KILL_PATIENCE, self.child.wait()).await;
-        self.group.release();
     }
 }
 
@@ -304,6 +329,15 @@ impl Bounds {
             self.namespace = Namespace::from_news(&said).ok().map(Arc::new);
         }
     }
+}
+
+/// Marks a command's environment, and returns the mark.
+fn mark(ready: &mut Ready) -> String {
+    let mark = CommandMark::text();
+    let mut variables = ready.variables().to_vec();
+    CommandMark::add_to(&mark, &mut variables);
+    ready.set_variables(variables);
+    mark
 }
 
 /// Leaves a command what the gate knows to be harmless of its environment, and
@@ -328,10 +362,12 @@ async fn read(output: &mut Option<ChildStdout>, buffer: &mut [u8]) -> io::Result
     }
 }
 
-/// A process group; killed when dropped, unless it was released.
+/// A process group and what has left it; killed when dropped, unless it was released.
 #[derive(Debug)]
 struct Group {
     id: Pid,
+    /// `None` if nothing can leave it.
+    mark: Option<CommandMark>,
     released: bool,
 }
 
@@ -345,6 +381,37 @@ impl Group {
         killpg(self.id, None) == Err(Errno::ESRCH)
     }
 
+    /// Returns what runs in the group and outside of it, without the shell.
+    async fn descendants(&self) -> Vec<Descendant> {
+        match self.mark.clone() {
+            // The table of processes is read on another thread: it may be long.
+            Some(mark) => to_the_end(move || mark.descendants()).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns those that have left the group.
+    fn detached_of<'a>(
+        &self,
+        descendants: &'a [Descendant],
+    ) -> impl Iterator<Item = &'a Descendant> + use<'a> {
+        let group = self.id.as_raw();
+        descendants.iter().filter(move |process| process.group != group)
+    }
+
+    /// Kills what has left the group.
+    async fn kill_detached(&self) {
+        for _ in 0..KILL_ROUNDS {
+            let descendants = self.descendants().await;
+            let mut detached = self.detached_of(&descendants).peekable();
+            if detached.peek().is_none() {
+                return;
+            }
+            detached.for_each(|process| process.signal(Signal::SIGKILL));
+            sleep(LOOK).await;
+        }
+    }
+
     fn release(&mut self) {
         self.released = true;
     }
@@ -352,8 +419,18 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.released {
+        if self.released {
+            return;
+        }
+        // The first time before the shell is gone: its children are known as such. One of
+        // them may have started another since.
+        for _ in 0..KILL_ROUNDS {
+            let descendants = self.mark.as_ref().map(CommandMark::descendants).unwrap_or_default();
             self.signal(Signal::SIGKILL);
+            descendants.iter().for_each(|process| process.signal(Signal::SIGKILL));
+            if descendants.is_empty() {
+                break;
+            }
         }
     }
 }
