@@ -11,6 +11,7 @@ pub mod diff;
 pub mod event;
 pub mod findings;
 pub mod json_schema;
+pub mod json_text;
 pub mod message;
 pub mod patch;
 // 2 world

@@ -12,6 +12,7 @@ use super::start::{repository_root, working_directory};
 use crate::config::{self, Config, Environment};
 use crate::event::HookEvent;
 use crate::hook::{Brought, HOOKS_CAP, Handler, Hook, Parsed, parse};
+use crate::json_text;
 
 /// The settings of Claude Code below a home directory.
 pub(super) const OF_CLAUDE: &str = ".claude/settings.json";
@@ -87,7 +88,7 @@ fn of_user(path: &Path) -> Result<Vec<Hook>, String> {
 /// hooks off are its own.
 fn of_text(text: &str, brought: Brought, name: &str) -> Result<Vec<Hook>, String> {
     let settings: Value =
-        serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+        json_text::parse(text).map_err(|error| format!("it is no JSON: {error}"))?;
     if settings.get("disableAllHooks") == Some(&Value::Bool(true)) {
         return Ok(Vec::new());
     }

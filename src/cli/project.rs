@@ -22,6 +22,7 @@ use crate::definition;
 use crate::guard::sandbox::Insistence;
 use crate::guard::trust::{Found, Kind, Places, Project, SETTINGS, SaysMore, Store, Vouched, Word};
 use crate::hook;
+use crate::json_text;
 use crate::mcp;
 use crate::message::counted;
 use crate::report::sanitise;
@@ -343,7 +344,7 @@ fn lines(
             hooks.iter().for_each(|hooks| unknown_files(hooks, &mut powerful));
             (powerful, others)
         }
-        Kind::Hooks => match serde_json::from_str::<serde_json::Value>(text) {
+        Kind::Hooks => match json_text::parse::<serde_json::Value>(text) {
             Ok(settings) => {
                 let mut powerful = Vec::new();
                 let hooks = settings.get("hooks").unwrap_or(&serde_json::Value::Null);

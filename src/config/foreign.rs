@@ -15,6 +15,7 @@ use super::{Config, WrittenRule};
 use crate::guard::sandbox::Variables;
 use crate::guard::{Mode, Rule, Source};
 use crate::hook::{self, Brought, Parsed};
+use crate::json_text::{self, JsonTextError};
 
 /// Settings that were given on the command line.
 #[derive(Debug, Clone, Default)]
@@ -65,12 +66,9 @@ impl ForeignSettings {
     }
 
     fn parse(text: &str) -> Result<Self, ForeignSettingsError> {
-        let value: Value = serde_json::from_str(text).map_err(|error| {
-            let place = format!("line {}, column {}", error.line(), error.column());
-            // The place stands at the end of the message, too.
-            let why = error.to_string();
-            let why = why.split(" at line ").next().unwrap_or_default().to_owned();
-            ForeignSettingsError { place, why }
+        let value: Value = json_text::parse(text).map_err(|error| {
+            let JsonTextError { why, line, column } = error;
+            ForeignSettingsError { place: format!("line {line}, column {column}"), why }
         })?;
         let mut settings = Self::default();
         for (key, value) in object("the settings", &value)? {

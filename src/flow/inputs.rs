@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::InputError;
 use super::{Flow, INPUTS_CAP};
+use crate::json_text;
 
 /// Something that a flow takes from outside.
 #[derive(Debug, Clone, PartialEq)]
@@ -151,7 +152,7 @@ impl Input {
         match supplied {
             Supplied::Value(value) => Ok(value),
             Supplied::Words(words) if !self.is_json => Ok(Value::String(words)),
-            Supplied::Words(words) => serde_json::from_str(&words).map_err(|error| {
+            Supplied::Words(words) => json_text::parse(&words).map_err(|error| {
                 InputError::NoJson { name: Arc::clone(&self.name), reason: error.to_string() }
             }),
         }

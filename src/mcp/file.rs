@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::entry::{BadEntry, Entry};
+use crate::json_text;
 
 /// Most servers of one file. People have a handful; each may be a process.
 pub const SERVERS_CAP: usize = 64;
@@ -17,8 +18,7 @@ pub const SERVERS_CAP: usize = 64;
 ///
 /// What is wrong with the file as a whole, in words to stand behind its name.
 pub fn read(text: &str) -> Result<BTreeMap<String, Result<Entry, BadEntry>>, String> {
-    let whole: Value =
-        serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
+    let whole: Value = json_text::parse(text).map_err(|error| format!("is no JSON: {error}"))?;
     let servers = match whole.get("mcpServers") {
         Some(Value::Object(servers)) => servers,
         Some(_) => return Err("has a `mcpServers` that is no object".to_owned()),

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::blocking::stoppable;
 use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
 use crate::json_schema::{Mismatch, Schema};
+use crate::json_text;
 use crate::message::{Output, ToolSchema};
 use crate::prompt;
 use crate::tool_name::STRUCTURED_OUTPUT;
@@ -55,9 +56,9 @@ impl AnswerSchema {
     ///
     /// It cannot be used: what is wrong with it, and where.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let text = json_text::strip_mark(text).trim_start();
         check_length(text)?;
-        let source =
-            serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+        let source = json_text::parse(text).map_err(|error| format!("it is no JSON: {error}"))?;
         // In JSON a line break stands only between tokens.
         Self::new(source, text.lines().map(str::trim).collect())
     }

@@ -7,7 +7,17 @@ use std::path::{Path, PathBuf};
 /// The modules of each layer, lowest first. A module may name those of its own
 /// layer and of lower ones.
 const LAYERS: [&[&str]; 9] = [
-    &["branch", "code", "diff", "event", "findings", "json_schema", "message", "patch"],
+    &[
+        "branch",
+        "code",
+        "diff",
+        "event",
+        "findings",
+        "json_schema",
+        "json_text",
+        "message",
+        "patch",
+    ],
     &[
         "config",
         "definition",

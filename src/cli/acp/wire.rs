@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::updates::Updates;
 use crate::cli::control::{self, Heard, WholeLines};
+use crate::json_text;
 
 /// Most lines that an editor may leave unread before no more is read of it.
 /// One that writes all it has to say before it reads anything may have as many.
@@ -115,7 +116,8 @@ fn frame_of(line: Heard) -> Option<TransportFrame> {
             return Some(TransportFrame::Malformed { raw: String::new(), error });
         }
     };
-    let frame = TransportFrame::parse_json(&String::from_utf8_lossy(&line));
+    let text = String::from_utf8_lossy(&line);
+    let frame = TransportFrame::parse_json(json_text::strip_mark(&text));
     if let TransportFrame::Malformed { raw, error } = &frame
         && error.code == ErrorCode::PARSE_ERROR
     {

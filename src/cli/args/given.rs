@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::{Arc, OnceLock};
 
+use crate::json_text;
+
 /// Most bytes of such a file. What people write there are kilobytes, and what
 /// programs do fits a megabyte; a pipe that never ends is noticed.
 pub const GIVEN_CAP: usize = 1024 * 1024;
@@ -45,7 +47,7 @@ impl GivenJson {
     /// none of it.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
-        let typed = self.typed.trim();
+        let typed = json_text::strip_mark(self.typed.trim()).trim();
         let is_json = typed.starts_with(['{', '[']) || matches!(typed, "true" | "false");
         (!is_json).then(|| typed.strip_prefix('@').unwrap_or(typed))
     }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::args::{GivenJson, RunFlags};
 use crate::config::Effort;
+use crate::json_text;
 use crate::mcp::file::SERVERS_CAP;
 use crate::session::SessionName;
 use crate::tool::Aliases;
@@ -129,7 +130,7 @@ fn merged(settings: &Value, under: Option<&GivenJson>) -> GivenJson {
     // What is none is refused where it is read.
     let Value::Object(settings) = settings else { return settings.to_string().into() };
     // What cannot be read has refused the run already.
-    let under = under.and_then(|under| serde_json::from_str(under.text().ok()?).ok());
+    let under = under.and_then(|under| json_text::parse(under.text().ok()?).ok());
     let mut merged: Map<String, Value> = under.unwrap_or_default();
     merged.extend(settings.clone());
     merged.retain(|_, value| !value.is_null());

@@ -200,6 +200,7 @@ impl Lines<'_> {
 }
 
 fn json_rows(bytes: &[u8]) -> Result<Vec<Unnamed>, String> {
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     if bytes.trim_ascii_start().starts_with(b"[") {
         return Err("it is one array; a row is an object on a line of its own: `jq -c '.[]'` \
                     makes lines of it"

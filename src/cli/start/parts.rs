@@ -18,6 +18,7 @@ use crate::fanout::Limits;
 use crate::front_matter::Problem;
 use crate::guard::Policy;
 use crate::hook::{self, Hooks, Setting};
+use crate::json_text;
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
 use crate::prompt;
@@ -204,7 +205,7 @@ pub(super) fn given(flags: &RunFlags) -> Result<Vec<AgentDefinition>, Refusal> {
     let text = given
         .text()
         .map_err(|Unread { file, why }| wrong(format!("cannot read `{file}`: {why}")))?;
-    let json: Value = serde_json::from_str(text).map_err(|error| match given.file() {
+    let json: Value = json_text::parse(text).map_err(|error| match given.file() {
         Some(file) => wrong(format!("`{file}` is no JSON: {error}")),
         None => wrong(format!("the JSON is wrong: {error}")),
     })?;

@@ -14,6 +14,7 @@ use nix::sys::stat::Mode;
 use serde_json::Value;
 
 use crate::hook;
+use crate::json_text;
 
 use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, PROGRAMS_CAP, Project, SKILL};
 
@@ -44,8 +45,8 @@ impl Looking {
     pub(super) fn hooks(&mut self, path: &Path) {
         match self.read(path) {
             Ok(Some(bytes)) => {
-                let hooks =
-                    serde_json::from_slice(&bytes).map(|all: Value| all.get("hooks").cloned());
+                let hooks = json_text::parse(&String::from_utf8_lossy(&bytes))
+                    .map(|all: Value| all.get("hooks").cloned());
                 let has_some = match hooks {
                     Ok(None) => false,
                     Ok(Some(hooks)) => hooks.as_object().is_none_or(|hooks| !hooks.is_empty()),
@@ -69,7 +70,7 @@ impl Looking {
             // What cannot be parsed does not run.
             let settings: Option<Value> = match found.kind {
                 Kind::Settings => toml::from_str(&found.text).ok(),
-                Kind::Hooks => serde_json::from_str(&found.text).ok(),
+                Kind::Hooks => json_text::parse(&found.text).ok(),
                 Kind::Agent | Kind::Skill | Kind::Servers | Kind::Program => None,
             };
             if let Some(hooks) = settings.as_ref().and_then(|settings| settings.get("hooks")) {

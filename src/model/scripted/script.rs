@@ -10,6 +10,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::json_text;
 use crate::message::{StopReason, Usd};
 
 /// Why a script cannot be played.
@@ -135,7 +136,7 @@ impl Script {
     /// Reads a script; `file` is what errors call it.
     pub(super) fn parse(file: &str, text: &str) -> Result<Self, ScriptError> {
         let refuse = |reason| ScriptError::Refused { file: file.to_owned(), reason };
-        let script: Self = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
+        let script: Self = json_text::parse(text).map_err(|error| refuse(error.to_string()))?;
         for (key, replies) in &script.units {
             let inner = replies.split_last().map_or(&[][..], |(_, inner)| inner);
             if inner.iter().any(|reply| reply.repeat) {
