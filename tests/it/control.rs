@@ -283,10 +283,15 @@ impl Drop for Killed {
 }
 
 #[test]
-fn bad_lines_are_told_and_end_nothing() {
+fn bad_lines_have_a_result_each_and_end_nothing() {
     let mut client = Client::new(&json!({"units": {"main": [{"text": "fine"}]}}));
     for line in ["{", "[]", "{\"type\":\"dance\"}", "", "{\"type\":\"control_response\"}"] {
         client.running.say(line);
+    }
+    for _ in 0..3 {
+        let result = client.result();
+        let why = result["errors"][0].as_str().unwrap_or_default();
+        assert!(why.starts_with("a line of standard input cannot be read: "), "{result}");
     }
     client.say(&json!({"type": "keep_alive"}));
     let unknown = client.request(&json!({"subtype": "dance"}));
@@ -308,7 +313,7 @@ fn bad_lines_are_told_and_end_nothing() {
     let finished = client.running.wait().exits(0);
     assert_eq!(
         finished.stderr.matches("warning: a line is left out: ").count(),
-        4,
+        1,
         "{}",
         finished.stderr
     );
@@ -334,27 +339,31 @@ fn an_answer_counts_once_whatever_comes_after_it() {
 }
 
 #[test]
-fn a_line_without_an_end_is_left_out_and_the_next_is_read() {
+fn a_line_without_an_end_has_a_result_and_the_next_is_read() {
     let mut client = Client::new(&writes(&[]));
     client.running.say(&"x".repeat(40 * 1024 * 1024));
+    let result = client.result();
+    let why = result["errors"][0].as_str().unwrap_or_default();
+    assert!(why.contains("cannot be read: it is longer than 25.1 MB"), "{result}");
     let reply = client.request(&json!({"subtype": "supported_commands"}));
     assert_eq!(reply["subtype"], "success");
-    client.running.hang_up();
-    let finished = client.running.wait().exits(0);
-    assert!(
-        finished.stderr.contains("a line is left out: it is longer than 25.1 MB"),
-        "{}",
-        finished.stderr
-    );
+    client.ends(42);
 }
 
 #[test]
 fn an_input_that_ends_before_it_has_begun_or_in_a_line_is_an_end() {
-    for input in ["", "\n", "{\"type\":\"user\"", "{\"type\":\"keep_alive\"}"] {
+    for (input, code, results) in [
+        ("", 0, 0),
+        ("\n", 0, 0),
+        ("{\"type\":\"keep_alive\"}", 0, 0),
+        // Whoever wrote half a message waits for its result.
+        ("{\"type\":\"user\"", 42, 1),
+    ] {
         let place = Place::new();
         let model = place.script("script.json", &writes(&[]));
-        let finished = place.tine(FLAGS.iter().chain(&["-m", &model])).stdin(input).run().exits(0);
-        assert_eq!(finished.stdout, "", "{input}");
+        let tine = place.tine(FLAGS.iter().chain(&["-m", &model]));
+        let finished = tine.stdin(input).run().exits(code);
+        assert_eq!(finished.stdout.lines().count(), results, "{input}");
     }
 }
 

@@ -11,12 +11,13 @@ use serde_json::{Map, Value};
 use super::files::FileWanted;
 use super::rewinding::RewindWanted;
 use super::settings::Settings;
-use super::skim::Skimmed;
+use super::skim::{Skim, Skimmed};
 use super::wire::LINE_CAP;
 use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
+use crate::json_text;
 use crate::mcp::file::SERVERS_CAP;
 use crate::message::{CallId, Prompt, byte_size};
 
@@ -136,23 +137,48 @@ impl Incoming {
     /// Reads a line.
     pub(super) fn read(line: &[u8]) -> Result<Self, BadLine> {
         let bad = |why: String| BadLine { why, request: None };
-        let fields: Map<String, Value> = serde_json::from_slice(line)
-            .map_err(|error| bad(format!("no JSON object: {error}")))?;
+        let fields: Map<String, Value> = match json_text::parse_leniently(line) {
+            Ok(fields) => fields,
+            Err(error) => {
+                let mut skim = Skim::default();
+                skim.take(line);
+                return Self::unreadable(&skim.end(), &format!("it is no JSON object: {error}"));
+            }
+        };
         match fields.get("type").and_then(Value::as_str) {
             Some("user") => Ok(Self::User(message(&fields))),
             Some("control_request") => request(&fields),
             Some("control_response") => answer::read(&fields).map_err(bad),
             Some("control_cancel_request" | "keep_alive") => Ok(Self::Nothing),
-            Some(other) => Err(bad(format!("`{}` is not known", short(other)))),
-            None => Err(bad("it has no `type`".to_owned())),
+            other => {
+                let why = match other {
+                    Some(other) => format!("its `type` `{}` is not known", short(other)),
+                    None => "it has no `type`".to_owned(),
+                };
+                let uuid = fields.get("uuid").and_then(Value::as_str).map(short);
+                Ok(Self::refused_message(&why, uuid))
+            }
         }
     }
 
-    /// Returns what a line comes to that is too long to be read: whoever waits
-    /// for an answer to it learns that.
+    /// Returns a message that is refused with a result: the client may wait for one.
+    fn refused_message(why: &str, uuid: Option<String>) -> Self {
+        let prompt = Err(format!(
+            "a line of standard input cannot be read: {why}; a message is \
+             {{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":\"…\"}}}} on one line"
+        ));
+        Self::User(Message { prompt, uuid, is_query: true })
+    }
+
+    /// Refuses a line that is too long.
     pub(super) fn of_long(line: &Skimmed) -> Result<Self, BadLine> {
+        Self::unreadable(line, &format!("it is longer than {}", byte_size(LINE_CAP as u64)))
+    }
+
+    /// Refuses a line of which only this is known, so that the client does not wait for an
+    /// answer.
+    fn unreadable(line: &Skimmed, why: &str) -> Result<Self, BadLine> {
         let Skimmed { kind, uuid, request, answered, is_note } = line;
-        let why = format!("it is longer than {}", byte_size(LINE_CAP as u64));
         match (kind.as_deref(), request, answered) {
             (Some("user"), _, _) => Ok(Self::User(Message {
                 prompt: Err(format!("the message cannot be read: {why}")),
@@ -166,7 +192,10 @@ impl Incoming {
             (Some("control_response"), _, Some(id)) => {
                 Ok(answer::unreadable(id, &format!("the client's answer cannot be read: {why}")))
             }
-            _ => Err(BadLine { why, request: None }),
+            (Some("control_request" | "control_response"), _, _) => {
+                Err(BadLine { why: why.to_owned(), request: None })
+            }
+            _ => Ok(Self::refused_message(why, uuid.as_deref().map(short))),
         }
     }
 }
@@ -413,24 +442,54 @@ mod tests {
         let response = Skimmed { answered: text("call-7"), ..line("control_response") };
         let answer = Err(format!("the client's answer cannot be read: {why}"));
         assert_eq!(Incoming::of_long(&response), Ok(Incoming::Called { id: 7, answer }));
-        for nothing in [line("control_request"), line("dance"), Skimmed::default()] {
+        for nothing in [line("control_request"), line("control_response")] {
             let bad = Incoming::of_long(&nothing).unwrap_err();
             assert_eq!((&*bad.why, bad.request), (why, None));
+        }
+        for nothing in [line("dance"), Skimmed::default()] {
+            assert_eq!(Incoming::of_long(&nothing), Ok(Incoming::refused_message(why, None)));
         }
     }
 
     #[test]
     fn what_is_no_line_of_the_protocol_says_why() {
-        check(
-            &json!([1]),
-            Err("no JSON object: invalid type: sequence, expected a map at line 1 column 0"),
-        );
-        check(&json!({}), Err("it has no `type`"));
-        check(&json!({"type": "dance"}), Err("`dance` is not known"));
+        let refused_message = |why: &str, uuid: Option<&str>| {
+            Ok(Incoming::refused_message(why, uuid.map(str::to_owned)))
+        };
+        let why = "it is no JSON object: invalid type: sequence, expected a map at line 1 column 0";
+        check(&json!([1]), refused_message(why, None));
+        check(&json!({}), refused_message("it has no `type`", None));
+        let dance = json!({"type": "dance", "uuid": "u-1"});
+        check(&dance, refused_message("its `type` `dance` is not known", Some("u-1")));
         check(&json!({"type": "control_request"}), Err("a request has no `request_id`"));
         let endless = json!({"type": "control_request", "request_id": "r".repeat(ID_CAP + 1)});
         check(&endless, Err("a `request_id` is longer than 1000 bytes"));
         check(&json!({"type": "control_response"}), Err("a response has no `response`"));
         check(&json!({"type": "keep_alive"}), Ok(Incoming::Nothing));
+    }
+
+    #[test]
+    fn what_can_be_understood_of_a_line_counts() {
+        let heard = |line: &[u8]| match Incoming::read(line) {
+            Ok(Incoming::User(Message { prompt: Ok(prompt), .. })) => prompt.text.to_string(),
+            other => panic!("{other:?}"),
+        };
+        let line = |text: &str| user(&json!(text)).to_string();
+        assert_eq!(heard(format!("\u{feff}{}\r", line("hi")).as_bytes()), "hi");
+        assert_eq!(heard(line("X").replace('X', "a\\ud83db").as_bytes()), "a\u{fffd}b");
+        let latin: Vec<u8> =
+            line("cafX").bytes().map(|byte| if byte == b'X' { 0xe9 } else { byte }).collect();
+        assert_eq!(heard(&latin), "caf\u{fffd}");
+        // Half a line still tells whom it concerns.
+        let broken = br#"{"type":"user","uuid":"u-1","message":{"role""#;
+        match Incoming::read(broken) {
+            Ok(Incoming::User(Message { prompt: Err(why), uuid, is_query: true })) => {
+                assert_eq!(uuid.as_deref(), Some("u-1"));
+                assert!(why.contains("it is no JSON object: EOF"), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let broken = br#"{"type":"control_request","request_id":"r-1","request":{"#;
+        assert_eq!(Incoming::read(broken).unwrap_err().request.as_deref(), Some("r-1"));
     }
 }

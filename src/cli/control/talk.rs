@@ -167,7 +167,7 @@ impl Talk {
     /// Takes a line. `is_busy` is whether a message is being answered.
     pub(super) fn hear(&mut self, heard: &Heard, is_busy: bool) -> Vec<Step> {
         let line = match heard {
-            Heard::Line(line) if line.trim_ascii().is_empty() => return Vec::new(),
+            Heard::Line(line) if is_blank(line) => return Vec::new(),
             Heard::Line(line) => line,
             Heard::TooLong(line) => return self.take(Incoming::of_long(line), is_busy),
         };
@@ -318,6 +318,11 @@ impl Talk {
         steps.push(Step::Reply { id, reply });
         steps
     }
+}
+
+/// Returns whether a line is empty but for white space and a byte order mark.
+fn is_blank(line: &[u8]) -> bool {
+    line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii().is_empty()
 }
 
 fn answered(answer: Answer) -> Vec<Step> {
@@ -569,14 +574,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_and_ends_nothing() {
+    fn what_cannot_be_read_has_a_result_in_its_turn_and_ends_nothing() {
         let mut talk = talk();
-        for line in ["{", "[]", "{\"type\":\"dance\"}"] {
-            let steps = talk.hear(&Heard::Line(line.into()), false);
-            assert!(matches!(&steps[..], [Step::Say(_)]), "{line}: {steps:?}");
+        let lines = ["{", "[]", "7", "nonsense", "{\"type\":\"dance\"}", "{}"];
+        let lines = lines.map(|line| Heard::Line(line.into()));
+        for heard in lines.into_iter().chain([Heard::TooLong(Skimmed::default())]) {
+            assert_eq!(talk.hear(&heard, false), []);
+            let query = talk.next_message().expect("it waits for its turn");
+            assert!(query.prompt.is_err(), "{heard:?}: {query:?}");
         }
-        let long = Heard::TooLong(Skimmed::default());
-        assert!(matches!(&talk.hear(&long, false)[..], [Step::Say(_)]));
-        assert_eq!(talk.hear(&Heard::Line("  ".into()), false), []);
+        for line in ["  ", "\r", "\u{feff}", "\u{feff}\r"] {
+            assert_eq!(talk.hear(&Heard::Line(line.into()), false), []);
+            assert_eq!(talk.next_message(), None, "{line:?}");
+        }
+        let request = Heard::Line("{\"type\":\"control_request\"}".into());
+        assert!(matches!(&talk.hear(&request, false)[..], [Step::Say(_)]));
     }
 }
