@@ -6,15 +6,18 @@
 //! what that says; nothing here knows of agents, and nothing waits for a hook
 //! but the one unit that asked.
 
+mod answer;
 mod callback;
 mod effect;
 mod environment;
 mod files;
 mod footing;
+mod found;
 mod inert;
 mod matcher;
 mod occasion;
 mod process;
+mod remedy;
 mod reply;
 mod settings;
 mod unawaited;
@@ -69,10 +72,54 @@ pub struct Hook {
     pub handler: Handler,
     /// How long it may take.
     pub limit: Duration,
+    /// Policy for its failure; `None` means the moment's default.
+    pub on_failure: Option<OnFailure>,
     /// Where a command runs, and what it is held to.
     pub footing: Footing,
     /// What people are to know of it before it is asked.
     pub note: Option<Arc<str>>,
+}
+
+/// Policy for a hook that fails: it cannot run, exits with another status than 0 or 2,
+/// times out, or gives an answer that cannot be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Denies the subject of the hook.
+    Block,
+    /// Has a person asked.
+    Ask,
+    /// Warns, and continues.
+    Warn,
+}
+
+impl OnFailure {
+    /// Returns the default policy of a moment.
+    #[must_use]
+    pub fn default_at(event: HookEvent) -> Self {
+        match event {
+            HookEvent::PreToolUse | HookEvent::UserPromptSubmit => Self::Block,
+            // This hook might have denied what another one allows.
+            HookEvent::PermissionRequest => Self::Ask,
+            // A refusal here would only keep an agent busy or hide its work.
+            HookEvent::PostToolUse
+            | HookEvent::Stop
+            | HookEvent::SubagentStop
+            | HookEvent::PreCompact
+            | HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::SubagentStart
+            | HookEvent::Notification => Self::Warn,
+        }
+    }
+
+    /// Reads the `onFailure` of a hook.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "block" => Some(Self::Block),
+            "warn" => Some(Self::Warn),
+            _ => None,
+        }
+    }
 }
 
 /// What is asked.
@@ -247,7 +294,9 @@ impl Hooks {
         let mut asked: Vec<&Hook> = Vec::new();
         let does_same = |hook: &Hook, other: &Hook| {
             let directories = [hook, other].map(|it| it.footing.directory(who.cwd));
-            hook.handler == other.handler && directories[0] == directories[1]
+            hook.handler == other.handler
+                && hook.on_failure == other.on_failure
+                && directories[0] == directories[1]
         };
         let others = occasion.call_facts().map(|call| self.others.of(call.tool));
         let mut names = occasion.names(who);
@@ -284,32 +333,16 @@ impl Asking<'_> {
             left if is_gate && !left.is_zero() => limit,
             left => left,
         };
-        let (mut reply, exit_code) = match (changed, &self.hook.handler) {
-            (Some(file), _) => (Reply::changed(&file).at(is_gate), None),
-            (None, Handler::NotDone { name: _, why }) => {
-                let reason = format!("was not run: {why}").into();
-                let failed = Reply { outcome: HookOutcome::Failed, reason, ..Reply::default() };
-                (failed.at(is_gate), None)
-            }
+        let (reply, exit_code) = match (changed, &self.hook.handler) {
+            (Some(file), _) => (Reply::changed(&file), None),
+            (None, Handler::NotDone { name: _, why }) => (Reply::not_done(why), None),
             (None, Handler::Command(command)) if command.is_async => {
                 (self.start(command, input), None)
             }
-            (None, Handler::Command(_)) if left.is_zero() => {
-                (Reply::had_no_place(limit).at(is_gate), None)
+            (None, Handler::Command(_) | Handler::Callback(_)) if left.is_zero() => {
+                (Reply::had_no_place(limit), None)
             }
-            (None, Handler::Command(command)) => {
-                let order = self.order(command);
-                let ended = process::run(&order, bytes(input), left, self.cancel).await;
-                let exit_code = match &ended {
-                    Ended::Exited { status, .. } => status.code(),
-                    Ended::TimedOut | Ended::Cancelled | Ended::NotStarted(_) => None,
-                };
-                (Reply::of_command(event, ended, limit), exit_code)
-            }
-            (None, Handler::Callback(callback)) if left.is_zero() => {
-                let must_answer = callback.must_answer && reply::blocks(event);
-                (Reply::had_no_place(limit).at(is_gate || must_answer), None)
-            }
+            (None, Handler::Command(command)) => self.run(command, input, left).await,
             (None, Handler::Callback(callback)) => {
                 let answer = callback.ask(input, self.call, left, self.cancel).await;
                 let answer = match answer {
@@ -319,12 +352,33 @@ impl Asking<'_> {
                         answer
                     }
                 };
-                (Reply::of_callback(event, answer, callback.must_answer), None)
+                (Reply::of_callback(event, answer), None)
             }
         };
+        let by = match &self.hook.handler {
+            _ if !self.hook.is_waited_for() => OnFailure::Warn,
+            // A warning named it when the hooks were read.
+            Handler::NotDone { .. } if !event.is_gate() => OnFailure::Warn,
+            Handler::Command(_) | Handler::Callback(_) | Handler::NotDone { .. } => {
+                self.hook.on_failure.unwrap_or_else(|| OnFailure::default_at(event))
+            }
+        };
+        let mut reply = reply.settle_failure(event, self.hook.handler.name(), by);
         reply.bound();
         let ran = self.ran(&reply, exit_code);
         (reply, ran)
+    }
+
+    async fn run(&self, command: &Command, input: &Value, left: Duration) -> (Reply, Option<i32>) {
+        let order = self.order(command);
+        let ended = process::run(&order, bytes(input), left, self.cancel).await;
+        let exit_code = match &ended {
+            Ended::Exited { status, .. } => status.code(),
+            Ended::TimedOut | Ended::Cancelled | Ended::NotStarted(_) => None,
+        };
+        let remedy = remedy::find_remedy(&ended, command, &order.directory);
+        let reply = Reply::of_command(self.hook.event, ended, self.hook.limit);
+        (reply.with_remedy(remedy), exit_code)
     }
 
     /// Returns what is told of the hook.

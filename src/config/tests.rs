@@ -78,6 +78,7 @@ fn the_example_shows_every_key_and_they_are_all_known() {
     };
     let text = "check-command".into();
     let hook = Hook {
+        on_failure: None,
         event: HookEvent::PreToolUse,
         matcher: Matcher::parse("Bash").unwrap(),
         handler: Handler::Command(Command { text, arguments: None, is_async: false }),

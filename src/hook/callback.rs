@@ -31,15 +31,11 @@ pub struct Callback {
     pub id: Arc<str>,
     /// How it is reached.
     pub client: Arc<dyn Client>,
-    /// Whether one that gives no answer says no, where that can be.
-    pub must_answer: bool,
 }
 
 impl PartialEq for Callback {
     fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-            && self.must_answer == other.must_answer
-            && Arc::ptr_eq(&self.client, &other.client)
+        self.id == other.id && Arc::ptr_eq(&self.client, &other.client)
     }
 }
 

@@ -1,12 +1,15 @@
 //! What a hook is asked about: everything, some names, or what a pattern finds.
 //!
-//! As in Claude Code: letters, digits and bars are names, which have to be the
-//! same; whatever else there is makes it a regular expression, which may match
-//! anywhere.
+//! As in Claude Code: letters, digits, bars and commas are names, which have to be
+//! the same but for their case; whatever else there is makes it a regular expression,
+//! which may match anywhere. A permission rule stands for its tool: a gate that was
+//! written so would otherwise never be asked.
 
 use std::sync::Arc;
 
 use fancy_regex::Regex;
+
+use crate::tool_name;
 
 /// Tells what a hook is asked about.
 #[derive(Debug, Clone)]
@@ -41,9 +44,13 @@ impl Matcher {
         if text.is_empty() || text == "*" {
             return Ok(Self::Any);
         }
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '|' | ' ');
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-|, ".contains(c);
         if text.chars().all(is_plain) {
-            return Ok(Self::Names(text.split('|').map(|name| name.trim().to_owned()).collect()));
+            let names = text.split(['|', ',']).map(|name| name.trim().to_owned());
+            return Ok(Self::Names(names.collect()));
+        }
+        if let Some(tool) = tool_of_rule(text) {
+            return Ok(Self::Names(vec![tool.to_owned()]));
         }
         let pattern = Regex::new(text).map_err(|error| error.to_string())?;
         Ok(Self::Pattern(Arc::new(pattern)))
@@ -56,7 +63,9 @@ impl Matcher {
         match self {
             _ if names.is_empty() => true,
             Self::Any => true,
-            Self::Names(meant) => names.iter().any(|name| meant.iter().any(|it| it == name)),
+            Self::Names(meant) => {
+                names.iter().any(|name| meant.iter().any(|it| it.eq_ignore_ascii_case(name)))
+            }
             Self::Pattern(pattern) => {
                 // One that says what a name must not be has only the first in
                 // mind: each of the others is something else than that.
@@ -66,6 +75,14 @@ impl Matcher {
             }
         }
     }
+}
+
+/// Returns the tool of a permission rule such as `Bash(git *)`, which as a regular
+/// expression matches no tool. `Notebook(Edit|Read)` is a regular expression.
+fn tool_of_rule(text: &str) -> Option<&str> {
+    let (tool, specifier) = text.strip_suffix(')')?.split_once('(')?;
+    let is_rule = specifier.contains([' ', ':', '/', '~']) && !specifier.starts_with('?');
+    (is_rule && tool_name::is_ruled(tool_name::canonical(tool))).then_some(tool)
 }
 
 /// Tells whether a pattern says what there must not be.
@@ -117,6 +134,10 @@ mod tests {
         check("mcp__memory__.*", &["mcp__memory__store"], &["mcp__files__read"]);
         check("^(?!Bash)", &["Read"], &["Bash"]);
         check("Task", &["Agent"], &["TaskList"]);
+        check("bash, WRITE", &["Bash", "Write", "ApplyPatch"], &["Read"]);
+        check("Bash(git *)", &["Bash"], &["Read"]);
+        check("Bash(rm:*)", &["Bash"], &["Read"]);
+        check("Task(List|Output)", &["TaskList", "TaskOutput"], &["Agent", "Read"]);
         check("run_shell_command|write_file", &["Bash", "Write", "ApplyPatch"], &["Read"]);
     }
 

@@ -1,9 +1,10 @@
 //! What one hook says, read from how it ended and what it printed.
 //!
 //! Exit status 0: what it printed counts, as JSON or, at some moments, as text
-//! for the model. 2: it blocks, and its complaint is why. Any other end is its
-//! own failure. JSON that is not as it should be is a failure, too: half of
-//! what a hook wants must not be taken for the whole.
+//! for the model. 2: it blocks, and its complaint is why. Any other end is a
+//! failure, and so is an answer that cannot be understood. A denial counts in any
+//! case; what grants something counts only where nothing else was printed. What a
+//! failure means is decided last: a gate that fails stays shut.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -11,11 +12,13 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
 
+use super::OnFailure;
+use super::answer::HookAnswer;
 use super::callback::Answered;
-use super::effect::{CONTEXT_CAP, REASON_CAP, clipped};
+use super::effect::{CONTEXT_CAP, NAME_CAP, REASON_CAP, clipped};
+use super::found::{PrintedObjects, first_lines};
 use super::process::{Ended, OUTPUT_CAP};
 use super::unawaited::UNAWAITED_CAP;
 use crate::event::{HookDecision, HookEvent, HookOutcome};
@@ -25,12 +28,12 @@ use crate::path_text;
 /// The exit status by which a hook blocks.
 const BLOCKS: i32 = 2;
 
-/// What is said of output that was perhaps meant as an answer.
-const HALF_JSON: &str = "a line that begins with `{`, but as a whole it is no JSON";
+/// Message about text for the model that may have been meant as an answer.
+const HALF_JSON: &str = "it printed JSON among other lines, so all of it is text for the model";
 
-/// Most places at which an answer is looked for in a text: each may take a look
-/// at all that follows.
-const LOOKS_CAP: usize = 16;
+/// Message about permission that does not count.
+const NOT_ALONE: &str =
+    "its permission does not count: it printed more than one JSON object and nothing else";
 
 /// What one hook says.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,64 +70,6 @@ impl Default for Reply {
     }
 }
 
-/// What a hook may answer. What is not here is not looked at.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct Said {
-    #[serde(rename = "continue")]
-    goes_on: Option<bool>,
-    stop_reason: Option<String>,
-    system_message: Option<String>,
-    decision: Option<Decision>,
-    reason: Option<String>,
-    additional_context: Option<String>,
-    hook_specific_output: Option<Specific>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct Specific {
-    hook_event_name: Option<String>,
-    permission_decision: Option<Decision>,
-    permission_decision_reason: Option<String>,
-    updated_input: Option<Value>,
-    #[serde(alias = "updatedMCPToolOutput")]
-    updated_tool_output: Option<Value>,
-    additional_context: Option<String>,
-    decision: Option<Permission>,
-}
-
-/// The answer to a question about a call.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Permission {
-    behavior: Decision,
-    message: Option<String>,
-    updated_input: Option<Value>,
-    #[serde(default)]
-    interrupt: bool,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "lowercase")]
-enum Decision {
-    #[serde(alias = "approve")]
-    Allow,
-    #[serde(alias = "block")]
-    Deny,
-    Ask,
-}
-
-impl From<Decision> for HookDecision {
-    fn from(decision: Decision) -> Self {
-        match decision {
-            Decision::Allow => Self::Allow,
-            Decision::Deny => Self::Deny,
-            Decision::Ask => Self::Ask,
-        }
-    }
-}
-
 impl Reply {
     /// What a command says that has ended.
     pub(super) fn of_command(event: HookEvent, ended: Ended, limit: Duration) -> Self {
@@ -139,18 +84,22 @@ impl Reply {
     }
 
     /// What a callback says.
-    pub(super) fn of_callback(event: HookEvent, answered: Answered, must_answer: bool) -> Self {
-        let reply = match answered {
-            Answered::Json(json) => Self::of_json(event, json).unwrap_or_else(Self::failed),
+    pub(super) fn of_callback(event: HookEvent, answered: Answered) -> Self {
+        match answered {
+            // It has returned nothing, so it has nothing to say.
+            Answered::Json(Value::Null) => Self::default(),
+            Answered::Json(Value::Object(fields)) => {
+                let answer = HookAnswer::read(event, &fields);
+                Self::combine(event, vec![answer], true).unwrap_or_else(Self::failed)
+            }
+            Answered::Json(other) => Self::failed(format!(
+                "answered what is no object: {}",
+                first_lines(&other.to_string())
+            )),
             Answered::Failed(why) => Self::failed(format!("failed: {why}")),
             Answered::TimedOut(limit) => Self::failed(timed_out(limit)),
             Answered::Cancelled => Self { outcome: HookOutcome::Cancelled, ..Self::default() },
-        };
-        if must_answer && reply.outcome == HookOutcome::Failed && blocks(event) {
-            let (outcome, wish) = (HookOutcome::Blocked, Some(HookDecision::Deny));
-            return Self { outcome, wish, ..reply };
         }
-        reply
     }
 
     /// What is made of a command that does not run because of this file.
@@ -159,16 +108,22 @@ impl Reply {
         Self::failed(format!("was not run: `{file}` is not what it was when the run began"))
     }
 
-    /// The same of a hook that did not run, where it was a gate: a no. Whom it
-    /// watches could else have it watch no more, by changing its file or by
-    /// asking for so much that it has no place.
-    pub(super) fn at(self, is_gate: bool) -> Self {
-        if !is_gate {
+    /// Applies the failure policy: a failed hook denies, has a person asked, or only
+    /// warns. Otherwise an agent could disable its gate by breaking it.
+    pub(super) fn settle_failure(self, event: HookEvent, name: &Arc<str>, by: OnFailure) -> Self {
+        if self.outcome != HookOutcome::Failed {
             return self;
         }
-        let reason = format!("a hook {}", self.reason).into();
-        let (outcome, wish) = (HookOutcome::Blocked, Some(HookDecision::Deny));
-        Self { outcome, wish, reason, ..self }
+        match by {
+            OnFailure::Block if blocks(event) => {
+                let name = clipped(&first_lines(name).into(), NAME_CAP);
+                let reason = format!("the hook `{name}` {}", self.reason).into();
+                let (outcome, wish) = (HookOutcome::Blocked, Some(HookDecision::Deny));
+                Self { outcome, wish, reason, ..self }
+            }
+            OnFailure::Ask => Self { wish: Some(HookDecision::Ask), ..self },
+            OnFailure::Block | OnFailure::Warn => self,
+        }
     }
 
     /// What is made of a hook that others have kept from running.
@@ -188,104 +143,124 @@ impl Reply {
         Self::failed("still ran when the run had ended, and was ended")
     }
 
+    /// Returns the reply of a hook of a kind that only other harnesses have.
+    pub(super) fn not_done(why: &str) -> Self {
+        Self::failed(format!("was not run: {why}"))
+    }
+
+    /// Adds a remedy to a failure's reason.
+    pub(super) fn with_remedy(self, remedy: Option<String>) -> Self {
+        let Some(remedy) = remedy.filter(|_| self.outcome == HookOutcome::Failed) else {
+            return self;
+        };
+        Self { reason: format!("{}; {remedy}", self.reason).into(), ..self }
+    }
+
     fn failed(why: impl Into<Arc<str>>) -> Self {
         Self { outcome: HookOutcome::Failed, reason: why.into(), ..Self::default() }
     }
 
     fn of_exit(event: HookEvent, status: ExitStatus, stdout: &[u8], stderr: &[u8]) -> Self {
-        let complaint = String::from_utf8_lossy(stderr);
+        let (printed, complaint) =
+            (String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr));
         let complaint = complaint.trim();
-        match (status.code(), status.signal()) {
-            (Some(0), _) if stdout.len() > OUTPUT_CAP => {
-                Self::failed(format!("printed more than {OUTPUT_CAP} bytes"))
+        let is_whole = stdout.len() <= OUTPUT_CAP;
+        let failure = match (status.code(), status.signal()) {
+            (Some(0), _) if is_whole => {
+                return Self::of_text(event, printed.trim()).unwrap_or_else(Self::failed);
             }
-            (Some(0), _) => {
-                let printed = String::from_utf8_lossy(stdout);
-                // Some programs begin what they write with a mark of its encoding.
-                let printed = printed.strip_prefix('\u{feff}').unwrap_or(&printed);
-                Self::of_text(event, printed.trim()).unwrap_or_else(Self::failed)
-            }
-            (Some(BLOCKS), _) if blocks(event) => {
-                let reason = if complaint.is_empty() { "it gave no reason" } else { complaint };
-                Self {
-                    outcome: HookOutcome::Blocked,
-                    wish: Some(HookDecision::Deny),
-                    reason: reason.into(),
-                    ..Self::default()
-                }
-            }
-            (Some(code), _) => Self::failed(ended(&format!("exit status {code}"), complaint)),
-            (None, signal) => {
-                let signal = signal.unwrap_or_default();
-                Self::failed(ended(&format!("signal {signal}"), complaint))
-            }
-        }
+            (Some(0), _) => format!("printed more than {OUTPUT_CAP} bytes"),
+            (Some(BLOCKS), _) if blocks(event) => return Self::blocked(event, &printed, complaint),
+            (Some(code), _) => ended(&format!("exit status {code}"), complaint),
+            (None, signal) => ended(&format!("signal {}", signal.unwrap_or_default()), complaint),
+        };
+        // A denial counts, whatever the exit status.
+        Self::find_restriction(event, &printed).unwrap_or_else(|| Self::failed(failure))
+    }
+
+    /// Returns the reply of a hook that exits with the blocking status. The reason is its
+    /// standard error, else its JSON's reason, else its first lines.
+    fn blocked(event: HookEvent, printed: &str, complaint: &str) -> Self {
+        let said = || {
+            let restriction = Self::find_restriction(event, printed);
+            let reason = restriction.map(|reply| reply.why()).filter(|why| !why.is_empty());
+            reason.unwrap_or_else(|| first_lines(printed).into())
+        };
+        let reason = if complaint.is_empty() { said() } else { complaint.into() };
+        let reason = if reason.is_empty() { "it gave no reason".into() } else { reason };
+        let (outcome, wish) = (HookOutcome::Blocked, Some(HookDecision::Deny));
+        Self { outcome, wish, reason, ..Self::default() }
+    }
+
+    /// Returns the denial or the end that an output contains.
+    fn find_restriction(event: HookEvent, printed: &str) -> Option<Self> {
+        let PrintedObjects { objects, .. } = PrintedObjects::read(printed);
+        let objects = objects.iter().filter(|object| object.is_at_an_end || !takes_text(event));
+        let answers = objects.map(|object| HookAnswer::read(event, &object.fields));
+        let answers: Vec<HookAnswer> = answers.filter(HookAnswer::restricts).collect();
+        let reply = Self::combine(event, answers, false).ok()?;
+        (reply.stop.is_some() || reply.wish == Some(HookDecision::Deny)).then_some(reply)
     }
 
     /// What was printed with exit status 0. The error says what is wrong.
     fn of_text(event: HookEvent, printed: &str) -> Result<Self, String> {
-        if printed.starts_with('{') {
-            let json = serde_json::from_str(printed)
-                .map_err(|error| format!("printed JSON that cannot be read: {error}"))?;
-            return Self::of_json(event, json);
-        }
-        let looks_like_json = printed.lines().any(|line| line.starts_with('{'));
-        if !takes_text(event) {
-            return match looks_like_json {
-                true => Err(format!("printed {HALF_JSON}, so nothing of it counts")),
-                false => Ok(Self::default()),
-            };
-        }
-        // Code may stand in a text for a model; an answer should not.
-        let message = match looks_like_json && holds_answer(printed) {
-            true => format!("it printed {HALF_JSON}, so all of it is text for the model").into(),
-            false => Arc::default(),
+        let PrintedObjects { objects, is_alone, unread } = PrintedObjects::read(printed);
+        let unreadable = |why: String| {
+            format!("printed JSON that cannot be read: {why}; it began: {}", first_lines(printed))
         };
-        Ok(Self { context: printed.into(), message, ..Self::default() })
+        if takes_text(event) && !is_alone {
+            if let Some(restriction) = Self::find_restriction(event, printed) {
+                return Ok(restriction);
+            }
+            if let Some(why) = unread.filter(|_| printed.starts_with(['{', '\u{feff}'])) {
+                return Err(unreadable(why));
+            }
+            // Code may stand in a text for a model; an answer should not.
+            let is_answer = objects.iter().any(|it| it.is_at_an_end && !it.fields.is_empty());
+            let message = if is_answer { HALF_JSON.into() } else { Arc::default() };
+            return Ok(Self { context: printed.into(), message, ..Self::default() });
+        }
+        let answers = objects.iter().map(|object| HookAnswer::read(event, &object.fields));
+        let reply = Self::combine(event, answers.collect(), is_alone)
+            .map_err(|why| if is_alone { why } else { unreadable(why) })?;
+        let restricts = reply.stop.is_some() || reply.wish == Some(HookDecision::Deny);
+        match unread {
+            Some(why) if !restricts => Err(unreadable(why)),
+            Some(_) | None => Ok(reply),
+        }
     }
 
-    fn of_json(event: HookEvent, json: Value) -> Result<Self, String> {
-        let said: Said = serde_json::from_value(json)
-            .map_err(|error| format!("answered JSON that cannot be read: {error}"))?;
-        let specific = said.hook_specific_output.unwrap_or_default();
-        if let Some(name) = specific.hook_event_name
-            && name != event.as_str()
-        {
-            return Err(format!("answered for `{name}`, but was asked at {}", event.as_str()));
-        }
-        let text = |text: Option<String>| text.unwrap_or_default().trim().into();
-        let stopped = || text(said.stop_reason.clone().or(said.reason.clone()));
-        let output = specific.updated_tool_output.filter(|_| event == HookEvent::PostToolUse);
-        let mut reply = Self {
-            output: output.as_ref().and_then(output_of),
-            stop: (said.goes_on == Some(false)).then(stopped),
-            message: text(said.system_message),
-            context: text(specific.additional_context.or(said.additional_context)),
-            ..Self::default()
-        };
-        match (event, specific.decision) {
-            (HookEvent::PermissionRequest, Some(permission)) => reply.permit(permission),
-            (_, Some(_)) | (_, None) => {
-                let decision = specific.permission_decision.or(said.decision);
-                reply.wish = decision.map(HookDecision::from).filter(|_| blocks(event));
-                reply.reason = text(specific.permission_decision_reason.or(said.reason));
-                reply.input = specific.updated_input;
+    /// Combines the answers of one output. One that cannot be understood fails the whole,
+    /// unless another one denies. If the answer is not alone in the output, the model may
+    /// have written it, so it grants nothing.
+    fn combine(event: HookEvent, answers: Vec<HookAnswer>, is_alone: bool) -> Result<Self, String> {
+        let restricts = answers.iter().any(HookAnswer::restricts);
+        let mut reply = Self::default();
+        for answer in answers {
+            let HookAnswer { decision, stop, reason, input, output, context, message, trouble } =
+                answer;
+            if let Some(why) = trouble.filter(|_| !restricts) {
+                return Err(why);
             }
+            let decision = decision.filter(|_| blocks(event));
+            if reply.wish.is_none_or(|wish| wish == HookDecision::Allow)
+                || decision == Some(HookDecision::Deny) && reply.wish != decision
+            {
+                (reply.wish, reply.reason) = (decision.or(reply.wish), reason);
+            }
+            if reply.input.is_some() && input.is_some() && reply.input != input {
+                return Err("answered two different `updatedInput`".to_owned());
+            }
+            reply.input = input.or(reply.input);
+            reply.stop = stop.or(reply.stop);
+            reply.output = output.as_ref().and_then(output_of).or(reply.output);
+            reply.context = if context.is_empty() { reply.context } else { context };
+            reply.message = if message.is_empty() { reply.message } else { message };
         }
-        if reply.input.as_ref().is_some_and(|input| !input.is_object()) {
-            return Err("answered an `updatedInput` that is no object".to_owned());
+        if !is_alone && reply.wish == Some(HookDecision::Allow) {
+            (reply.wish, reply.message) = (None, NOT_ALONE.into());
         }
         Ok(reply)
-    }
-
-    fn permit(&mut self, permission: Permission) {
-        let Permission { behavior, message, updated_input, interrupt } = permission;
-        self.wish = Some(behavior.into());
-        self.reason = message.unwrap_or_default().trim().into();
-        self.input = updated_input;
-        if interrupt {
-            self.stop = Some(Arc::clone(&self.reason));
-        }
     }
 
     /// Cuts what is too long for whoever reads it.
@@ -345,17 +320,6 @@ fn blocks_text(blocks: &[Value]) -> Option<String> {
         Some(_) | None => block.get("text").and_then(Value::as_str).map(str::to_owned),
     };
     Some(blocks.iter().map(text).collect::<Option<Vec<_>>>()?.join("\n\n"))
-}
-
-/// Tells whether an object of JSON stands at the end of a text, or in a line of
-/// its own. An empty one says nothing, and may well be code.
-fn holds_answer(printed: &str) -> bool {
-    let is_answer = |text: &str| {
-        let value = serde_json::from_str::<Value>(text);
-        value.is_ok_and(|value| value.as_object().is_some_and(|fields| !fields.is_empty()))
-    };
-    let begins = printed.match_indices("\n{").map(|(index, _)| &printed[index + 1..]);
-    begins.take(LOOKS_CAP).any(|text| is_answer(text) || text.lines().next().is_some_and(is_answer))
 }
 
 /// Tells whether anything can be blocked at a moment. Elsewhere the status that

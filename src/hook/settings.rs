@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Callback, Client, Command, Footing, Handler, Hook, LIMIT, Matcher};
+use super::{Callback, Client, Command, Footing, Handler, Hook, LIMIT, Matcher, OnFailure};
 use crate::event::HookEvent;
 
 /// Most hooks of one moment. Each of them is a process, and all of a moment's
@@ -63,14 +63,14 @@ pub fn parse_callbacks(value: &Value, client: &Arc<dyn Client>) -> Result<Parsed
     groups(value, Brought::Along, |event, group, key, hooks| {
         let group = object(group, key)?;
         let (matcher, limit) = (matcher(group, key)?, limit(group, key)?);
-        let must_answer = group.get("onFailure").and_then(Value::as_str) == Some("block");
+        let on_failure = read_on_failure(group, key)?;
         let key = format!("{key}.hookCallbackIds");
         let ids = group.get("hookCallbackIds").ok_or_else(|| format!("`{key}` is missing"))?;
         for id in array(ids, &key)? {
             let id = id.as_str().ok_or_else(|| format!("`{key}` must be strings"))?.into();
-            let callback = Callback { id, client: Arc::clone(client), must_answer };
-            let handler = Handler::Callback(callback);
-            hooks.push(hook(event, &matcher, handler, (limit, &key)));
+            let handler = Handler::Callback(Callback { id, client: Arc::clone(client) });
+            let hook = hook(event, &matcher, handler, (limit, &key));
+            hooks.push(Hook { on_failure, ..hook });
         }
         Ok(())
     })
@@ -121,18 +121,20 @@ fn read_group(
     for (number, listed) in array(listed, &key)?.iter().enumerate() {
         let key = format!("{key}[{number}]");
         let read = object(listed, &key).and_then(|fields| {
-            Ok((Handler::Command(command(fields, &key)?), limit(fields, &key)?))
+            let handler = Handler::Command(command(fields, &key)?);
+            Ok((handler, limit(fields, &key)?, read_on_failure(fields, &key)?))
         });
-        let (handler, limit) = match (read, brought) {
+        let (handler, limit, on_failure) = match (read, brought) {
             (Ok(read), Brought::ForTine | Brought::Along) => read,
             (Err(why), Brought::ForTine) => return Err(why),
             (Err(why), Brought::Along) => {
                 let text = listed.get("command").or(listed.get("type")).and_then(Value::as_str);
                 let name = text.unwrap_or(&key).into();
-                (Handler::NotDone { name, why: why.into() }, LIMIT)
+                (Handler::NotDone { name, why: why.into() }, LIMIT, None)
             }
         };
-        hooks.push(hook(event, &matcher, handler, (limit, &key)));
+        let hook = hook(event, &matcher, handler, (limit, &key));
+        hooks.push(Hook { on_failure, ..hook });
     }
     Ok(())
 }
@@ -154,7 +156,19 @@ fn hook(
         }),
     };
     let (limit, note) = (limit.min(LIMIT_CAP), note.map(Into::into));
-    Hook { event, matcher: matcher.clone(), handler, limit, footing: Footing::default(), note }
+    let (matcher, footing) = (matcher.clone(), Footing::default());
+    Hook { event, matcher, handler, limit, on_failure: None, footing, note }
+}
+
+/// Reads `onFailure`.
+fn read_on_failure(fields: &Map<String, Value>, key: &str) -> Result<Option<OnFailure>, String> {
+    let Some(value) = fields.get("onFailure").filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let known = value.as_str().and_then(OnFailure::from_name);
+    known.map(Some).ok_or_else(|| {
+        format!("unknown `{key}.onFailure` {value} (expected `\"block\"` or `\"warn\"`)")
+    })
 }
 
 fn matcher(group: &Map<String, Value>, key: &str) -> Result<Matcher, String> {
@@ -252,6 +266,7 @@ mod tests {
             matcher: Matcher::parse("Bash|Edit").unwrap(),
             handler: Handler::Command(command),
             limit,
+            on_failure: None,
             footing: Footing::default(),
             note: None,
         };
@@ -293,6 +308,10 @@ mod tests {
             (
                 json!({ "type": "command", "command": "a", "args": [1] }),
                 format!("{key}.args` must be strings"),
+            ),
+            (
+                json!({ "type": "command", "command": "a", "onFailure": "deny" }),
+                format!("unknown {key}.onFailure` \"deny\" (expected `\"block\"` or `\"warn\"`)"),
             ),
             (json!("a"), format!("{key}` must be an object")),
         ] {

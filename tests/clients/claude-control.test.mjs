@@ -381,10 +381,11 @@ promise('agents are told by their ids, and so are their calls', async (place) =>
   assert.equal(given[2].last_assistant_message, 'one is done');
 });
 
-promise('a hook that throws stops nothing', async (place) => {
+promise('a hook that throws stops nothing, if it says so', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { given } = await hooked(place, 'work', {
     PreToolUse: {
+      onFailure: 'warn',
       output: () => {
         throw new Error('the hook broke');
       },
@@ -394,22 +395,27 @@ promise('a hook that throws stops nothing', async (place) => {
   assert.equal(place.read('a.txt'), 'new\n');
 });
 
-promise('a hook that throws stops what it guards, if it says so', async (place) => {
-  place.server.when('work', write('a.txt'), say('then not'));
-  await hooked(place, 'work', {
-    PreToolUse: {
-      onFailure: 'block',
-      output: () => {
-        throw new Error('the hook broke');
+// The client's own harness lets the call run without `onFailure`; here a gate fails closed.
+for (const more of [{}, { onFailure: 'block' }]) {
+  promise(`a hook that throws stops what it guards: ${JSON.stringify(more)}`, async (place) => {
+    place.server.when('work', write('a.txt'), say('then not'));
+    await hooked(place, 'work', {
+      PreToolUse: {
+        ...more,
+        output: () => {
+          throw new Error('the hook broke');
+        },
       },
-    },
+    });
+    assert.equal(place.read('a.txt'), undefined);
   });
-  assert.equal(place.read('a.txt'), undefined);
-});
+}
 
 promise('a hook that never answers is waited for as long as it says', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
-  const { given } = await hooked(place, 'work', { PreToolUse: { timeout: 1, output: () => new Promise(() => {}) } });
+  const { given } = await hooked(place, 'work', {
+    PreToolUse: { timeout: 1, onFailure: 'warn', output: () => new Promise(() => {}) },
+  });
   assert.equal(given.length, 1);
   assert.equal(place.read('a.txt'), 'new\n');
 });

@@ -131,17 +131,24 @@ fn status_2_denies_a_call_and_the_model_reads_why() {
 }
 
 #[test]
-fn any_other_end_of_a_hook_is_a_warning_and_the_turn_goes_on() {
+fn a_hook_before_a_call_that_fails_in_any_way_denies_the_call_unless_it_says_otherwise() {
     for (command, expected) in [
         ("echo oh >&2; exit 1", "ended with exit status 1: oh"),
         ("kill -KILL $$", "ended with signal 9"),
         ("echo '{\"decision\":'", "printed JSON that cannot be read"),
-        ("echo '{\"decision\":\"maybe\"}'", "answered JSON that cannot be read: unknown variant"),
+        ("echo '{\"decision\":\"maybe\"}'", "answered the unknown `decision` `maybe`"),
         ("yes | head -c 2000000", "printed more than 1048576 bytes"),
         ("exec <&-; exit 3", "ended with exit status 3"),
     ] {
-        let (place, settings) = (Place::new(), one("PreToolUse", command));
+        let (place, mut settings) = (Place::new(), one("PreToolUse", command));
         let allowed = ["--allowed-tools", "Bash(echo *)"];
+        let (outputs, finished) = call(&place, &[bash("echo hi")], &settings, &allowed);
+        let [[_, outcome, decision, reason]] = &ran(&finished)[..] else { panic!("{command}") };
+        assert_eq!((&**outcome, &**decision), ("success", "deny"), "{command}");
+        assert!(reason.contains(expected), "{command}: {reason}");
+        let denied = "Permission to use Bash denied: a hook says no: the hook `";
+        assert!(outputs[0].starts_with(denied) && outputs[0].contains(expected), "{outputs:?}");
+        settings["hooks"]["PreToolUse"][0]["hooks"][0]["onFailure"] = json!("warn");
         let (outputs, finished) = call(&place, &[bash("echo hi")], &settings, &allowed);
         assert_eq!(outputs, ["hi\n"], "{command}");
         let [[_, outcome, decision, reason]] = &ran(&finished)[..] else { panic!("{command}") };
@@ -154,7 +161,8 @@ fn any_other_end_of_a_hook_is_a_warning_and_the_turn_goes_on() {
 fn a_hook_that_hangs_is_ended_at_its_limit_with_its_whole_group() {
     let place = Place::new();
     let command = "sleep 1000 & echo $! > sleeper; wait";
-    let hook = json!({ "type": "command", "command": command, "timeout": 0.5 });
+    let hook =
+        json!({ "type": "command", "command": command, "timeout": 0.5, "onFailure": "warn" });
     let settings = json!({ "hooks": { "PreToolUse": [{ "hooks": [hook] }] } });
     let allowed = ["--allowed-tools", "Bash(echo *)"];
     let (outputs, finished) = call(&place, &[bash("echo hi")], &settings, &allowed);
@@ -492,12 +500,9 @@ async fn the_end_of_a_session_is_told_after_a_signal_too() {
     let hook = |event| Hook {
         event,
         matcher: Matcher::Any,
-        handler: Handler::Callback(Callback {
-            id: "notes".into(),
-            client: Arc::clone(&client),
-            must_answer: false,
-        }),
+        handler: Handler::Callback(Callback { id: "notes".into(), client: Arc::clone(&client) }),
         limit: hook::LIMIT,
+        on_failure: None,
         footing: hook::Footing::default(),
         note: None,
     };
@@ -738,7 +743,7 @@ fn a_hook_that_only_another_harness_could_ask_denies_what_it_was_to_guard_and_no
     let denied: Vec<&str> =
         finished.stdout.lines().filter(|line| line.contains("\"permission_denied\"")).collect();
     assert_eq!(denied.len(), 1, "{denied:?}");
-    let why = "a hook was not run: `hooks.PreToolUse[0].hooks[0]` has the type `prompt`";
+    let why = "was not run: `hooks.PreToolUse[0].hooks[0]` has the type `prompt`";
     assert!(denied[0].contains("\"Glob\"") && denied[0].contains(why), "{}", denied[0]);
     for warning in [
         "tine only runs `command`; what it is about is denied",

@@ -20,7 +20,7 @@ fn denies(reason: &str) -> Reply {
 }
 
 fn says(event: HookEvent, json: Value) -> Reply {
-    Reply::of_json(event, json).unwrap()
+    Reply::of_callback(event, Answered::Json(json))
 }
 
 #[test]
@@ -28,6 +28,9 @@ fn status_2_blocks_with_what_was_complained_of() {
     for event in [HookEvent::PreToolUse, HookEvent::Stop, HookEvent::UserPromptSubmit] {
         check(event, (2, "{\"decision\":\"approve\"}", " no\n"), denies("no"));
     }
+    let quiet = r#"{"decision": "block", "reason": "so"}"#;
+    check(HookEvent::PreToolUse, (2, quiet, ""), denies("so"));
+    check(HookEvent::PreToolUse, (2, "BLOCKED: no\n\nbye", ""), denies("BLOCKED: no / bye"));
     check(HookEvent::PreToolUse, (2, "", ""), denies("it gave no reason"));
 }
 
@@ -61,8 +64,11 @@ fn plain_text_is_for_the_model_at_some_moments_and_nothing_at_others() {
 fn what_cannot_be_read_is_a_failure() {
     for (json, begins) in [
         ("{\"decision\":", "printed JSON that cannot be read: "),
-        ("{\"decision\":\"perhaps\"}", "answered JSON that cannot be read: unknown variant"),
-        ("{\"continue\":\"no\"}", "answered JSON that cannot be read: invalid type"),
+        ("{\"decision\":\"perhaps\"}", "answered the unknown `decision` `perhaps` (expected "),
+        ("{\"continue\":\"perhaps\"}", "answered the unknown `continue` `\"perhaps\"`"),
+        ("{'decision': 'block'}", "printed JSON that cannot be read: "),
+        ("hi\n{\"decision\":", "printed JSON that cannot be read: "),
+        ("permissionDecision=deny", "printed JSON that cannot be read: it has permissionDecision"),
         ("{\"hookSpecificOutput\":{\"hookEventName\":\"Stop\"}}", "answered for `Stop`, but was"),
         ("{\"hookSpecificOutput\":{\"updatedInput\":[]}}", "answered an `updatedInput` that is no"),
     ] {
@@ -146,13 +152,12 @@ fn what_is_too_long_is_cut_and_says_so() {
 }
 
 #[test]
-fn a_mark_before_json_is_passed_over_and_json_below_other_text_is_a_failure() {
+fn a_mark_before_json_is_passed_over_and_json_below_other_text_is_found() {
     let stop = "{\"systemMessage\":\"hi\"}";
     let hi = Reply { message: "hi".into(), ..Reply::default() };
     check(HookEvent::Stop, (0, &format!("\u{feff}{stop}"), ""), hi);
-    let why = "printed a line that begins with `{`, but as a whole it is no JSON, so nothing of it \
-               counts";
-    check(HookEvent::Stop, (0, &format!("loading\n{stop}"), ""), Reply::failed(why));
+    let hi = Reply { message: "hi".into(), ..Reply::default() };
+    check(HookEvent::Stop, (0, &format!("loading\n{stop}"), ""), hi);
     let text = format!("loading\n{stop}");
     let reply = Reply::of_text(HookEvent::SessionStart, &text).unwrap();
     assert_eq!((&*reply.context, reply.message.is_empty()), (&*text, false));
@@ -189,4 +194,85 @@ fn another_output_is_a_text_or_what_blocks_say_after_a_call_and_nothing_elsewher
     assert_eq!(of("updatedToolOutput", failed), Some(Output::error("no")));
     let before = json!({"hookSpecificOutput": {"updatedToolOutput": "x"}});
     assert_eq!(says(HookEvent::PreToolUse, before), Reply::default());
+}
+
+#[test]
+fn a_denial_counts_however_a_hook_ends_and_whatever_else_it_prints() {
+    let deny = r#"{"decision": "block", "reason": "no"}"#;
+    let expected = |event, code: i32, printed: &str| {
+        let reply = Reply::of_exit(event, exit(code), printed.as_bytes(), b"");
+        assert_eq!((reply.wish, &*reply.reason), (Some(HookDecision::Deny), "no"), "{printed}");
+    };
+    for printed in [
+        deny.to_owned(),
+        format!("Now using node v20\n{deny}\nbye"),
+        format!("```json\r\n{deny}\r\n```"),
+        format!("{{\"systemMessage\": \"hi\"}}\n{deny}"),
+        format!("{deny}\n{{\"decision\": \"approve\"}}"),
+        format!("{deny}\n{{\"decision\": \"perhaps\"}}"),
+        format!("{deny}\n{{broken"),
+        format!("{deny}{}", " ".repeat(OUTPUT_CAP)),
+    ] {
+        for code in [0, 1, 127] {
+            expected(HookEvent::PreToolUse, code, &printed);
+            expected(HookEvent::PermissionRequest, code, &printed);
+            expected(HookEvent::Stop, code, &printed);
+        }
+    }
+    expected(HookEvent::UserPromptSubmit, 0, &format!("it is Monday\n{deny}"));
+}
+
+#[test]
+fn a_sample_in_a_text_for_the_model_denies_nothing() {
+    let text = "our hooks answer\n{\"decision\": \"block\"}\nto stop a call";
+    let reply = Reply::of_text(HookEvent::UserPromptSubmit, text).unwrap();
+    assert_eq!((reply.wish, &*reply.context), (None, text));
+}
+
+#[test]
+fn permission_counts_only_where_nothing_else_is_printed() {
+    let allow = r#"{"hookSpecificOutput": {"permissionDecision": "allow"}}"#;
+    let wish = |printed: &str| {
+        let reply = Reply::of_text(HookEvent::PreToolUse, printed).unwrap();
+        (reply.wish, reply.message.is_empty())
+    };
+    assert_eq!(wish(allow), (Some(HookDecision::Allow), true));
+    // A hook that prints the command it looks at may print this for a model.
+    for printed in [format!("rm -r x\n{allow}"), format!("{allow}\n{{}}"), format!("[{allow}]")] {
+        assert_eq!(wish(&printed), (None, false), "{printed}");
+    }
+    let ask = format!("banner\n{}", allow.replace("allow", "ask"));
+    assert_eq!(wish(&ask), (Some(HookDecision::Ask), true));
+}
+
+#[test]
+fn a_gate_that_fails_stays_shut_unless_its_hook_says_otherwise() {
+    let name: Arc<str> = "./guard.py".into();
+    for (event, by, expected) in [
+        (HookEvent::PreToolUse, None, (HookOutcome::Blocked, Some(HookDecision::Deny))),
+        (HookEvent::UserPromptSubmit, None, (HookOutcome::Blocked, Some(HookDecision::Deny))),
+        (HookEvent::PermissionRequest, None, (HookOutcome::Failed, Some(HookDecision::Ask))),
+        (HookEvent::Stop, None, (HookOutcome::Failed, None)),
+        (HookEvent::PostToolUse, None, (HookOutcome::Failed, None)),
+        (HookEvent::PreToolUse, Some(OnFailure::Warn), (HookOutcome::Failed, None)),
+        (HookEvent::Stop, Some(OnFailure::Block), (HookOutcome::Blocked, Some(HookDecision::Deny))),
+        (HookEvent::SessionStart, Some(OnFailure::Block), (HookOutcome::Failed, None)),
+    ] {
+        let by = by.unwrap_or_else(|| OnFailure::default_at(event));
+        let reply = Reply::failed("ended with signal 9").settle_failure(event, &name, by);
+        assert_eq!((reply.outcome, reply.wish), expected, "{event:?}");
+    }
+    let reply = Reply::failed("failed: it threw");
+    let reply = reply.settle_failure(HookEvent::PreToolUse, &name, OnFailure::Block);
+    assert_eq!(&*reply.reason, "the hook `./guard.py` failed: it threw");
+}
+
+#[test]
+fn a_callback_that_answers_nothing_says_nothing() {
+    assert_eq!(says(HookEvent::PreToolUse, Value::Null), Reply::default());
+    let reply = says(HookEvent::PreToolUse, json!("deny"));
+    assert_eq!(
+        (reply.outcome, &*reply.reason),
+        (HookOutcome::Failed, "answered what is no object: \"deny\"")
+    );
 }

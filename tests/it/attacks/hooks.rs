@@ -187,7 +187,10 @@ fn a_program_is_known_by_whatever_way_it_is_named() {
     ] {
         let place = Place::new();
         script(&place, "hooks/gate.sh", &place.root().join("told"));
-        std::fs::create_dir(place.work().join(".git")).expect("the place is ours");
+        place.write(".git/HEAD", "ref: refs/heads/main\n");
+        for name in [".git/objects", ".git/refs"] {
+            std::fs::create_dir(place.work().join(name)).expect("the place is ours");
+        }
         let settings = one("PreToolUse", command).to_string();
         let changed = json!({ "file_path": "hooks/gate.sh", "content": "#!/bin/sh\n" });
         let calls = [

@@ -1,0 +1,178 @@
+//! Finds the JSON objects in a hook's output.
+//!
+//! Shell profiles and tools print lines of their own around a hook's answer: a banner,
+//! a version, a Markdown fence. An object counts at any position. Text that looks like
+//! an object and cannot be parsed is reported, so that a gate can refuse.
+
+use serde_json::{Map, Value};
+
+/// Maximum failed attempts to parse an object. Each attempt may scan the rest of the
+/// output, which may be a megabyte.
+const FAILURES_CAP: usize = 64;
+
+/// Maximum quoted lines of an output, and maximum characters of each.
+const QUOTED_LINES: usize = 3;
+const QUOTED_CHARACTERS: usize = 120;
+
+/// Words that only a hook's answer contains.
+const ANSWER_WORDS: [&str; 3] = ["permissionDecision", "hookSpecificOutput", "\"decision\""];
+
+/// The JSON objects of an output.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct PrintedObjects {
+    pub(super) objects: Vec<PrintedObject>,
+    /// True if the output is one object and nothing else.
+    pub(super) is_alone: bool,
+    /// The parse error of text that looks like an answer.
+    pub(super) unread: Option<String>,
+}
+
+/// One JSON object of an output.
+#[derive(Debug, PartialEq)]
+pub(super) struct PrintedObject {
+    pub(super) fields: Map<String, Value>,
+    /// True if the object begins a line at the start or the end of the output. Code
+    /// samples in a text for the model are in its middle.
+    pub(super) is_at_an_end: bool,
+}
+
+impl PrintedObjects {
+    /// Finds the objects in an output.
+    pub(super) fn read(printed: &str) -> Self {
+        let text = trim_marks(printed);
+        match serde_json::from_str(text) {
+            Ok(Value::Object(fields)) => {
+                let objects = vec![PrintedObject { fields, is_at_an_end: true }];
+                return Self { objects, is_alone: true, unread: None };
+            }
+            // An object that was encoded twice.
+            Ok(Value::String(inner)) if trim_marks(&inner).starts_with('{') => {
+                let Self { objects, is_alone: _, unread } = Self::scan(trim_marks(&inner));
+                return Self { objects, is_alone: false, unread };
+            }
+            Ok(_) | Err(_) => {}
+        }
+        Self::scan(text)
+    }
+
+    fn scan(text: &str) -> Self {
+        let mut found = Self::default();
+        let (mut failures, mut at) = (0, 0);
+        while let Some(start) = text[at..].find('{').map(|offset| at + offset) {
+            if failures >= FAILURES_CAP {
+                found.unread = Some("it holds too many braces that begin no object".to_owned());
+                break;
+            }
+            let mut objects = serde_json::Deserializer::from_str(&text[start..]).into_iter();
+            let is_gap = |c: char| c != '\n' && (c.is_whitespace() || is_mark(c));
+            let before = text[..start].trim_end_matches(is_gap);
+            let begins_line = before.is_empty() || before.ends_with('\n');
+            match objects.next() {
+                Some(Ok(Value::Object(fields))) => {
+                    at = start + objects.byte_offset();
+                    let is_first = trim_marks(&text[..start]).is_empty();
+                    let is_last = trim_marks(&text[at..]).trim_matches('`').trim().is_empty();
+                    let is_at_an_end = begins_line && (is_first || is_last);
+                    found.objects.push(PrintedObject { fields, is_at_an_end });
+                }
+                other => {
+                    (failures, at) = (failures + 1, start + 1);
+                    if let Some(Err(error)) = other.filter(|_| begins_line) {
+                        found.unread.get_or_insert_with(|| error.to_string());
+                    }
+                }
+            }
+        }
+        let names_answer = ANSWER_WORDS.iter().find(|word| text.contains(**word));
+        if let Some(word) = names_answer.filter(|_| found.objects.is_empty()) {
+            found.unread.get_or_insert_with(|| format!("it has {word}, but no JSON object"));
+        }
+        // For example UTF-16.
+        if found.objects.is_empty() && text.contains('{') && text.contains(['\0', '\u{fffd}']) {
+            found.unread.get_or_insert_with(|| "it is not UTF-8".to_owned());
+        }
+        found
+    }
+}
+
+/// Returns the first lines of a text, so that people can find the program that printed it.
+pub(super) fn first_lines(text: &str) -> String {
+    let lines = trim_marks(text).lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = |line: &str| line.chars().take(QUOTED_CHARACTERS).collect::<String>();
+    lines.take(QUOTED_LINES).map(line).collect::<Vec<_>>().join(" / ")
+}
+
+/// Trims white space and byte order marks.
+fn trim_marks(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || is_mark(c))
+}
+
+fn is_mark(c: char) -> bool {
+    c == '\u{feff}'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deny() -> String {
+        r#"{"decision": "deny"}"#.to_owned()
+    }
+
+    #[test]
+    fn an_object_is_found_wherever_it_is_printed() {
+        let deny = deny();
+        let pretty = "{\r\n  \"decision\":\r\n    \"deny\"\r\n}";
+        for printed in [
+            deny.clone(),
+            format!("\u{feff}{deny}\r\n"),
+            format!("Now using node v20\n{deny}"),
+            format!("a\n\u{feff}{deny}\nb\n"),
+            format!("checked: {deny}"),
+            format!("```json\n{pretty}\n```\n"),
+            format!("{{not json}}\n{deny}"),
+            format!("[{deny}]"),
+            format!("[INFO] {{}} {deny}"),
+            format!("{:?}", deny),
+            format!("\u{1b}[32mready\u{1b}[0m\n{deny}\u{1b}[0m"),
+        ] {
+            let found = PrintedObjects::read(&printed);
+            let says = |object: &PrintedObject| object.fields.get("decision").is_some();
+            assert!(found.objects.iter().any(says), "{printed:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn only_one_object_without_anything_else_is_alone() {
+        let deny = deny();
+        for (printed, is_alone) in [
+            (deny.clone(), true),
+            (format!("\u{feff} {deny}\n\n"), true),
+            (format!("{deny}\n{deny}"), false),
+            (format!("banner\n{deny}"), false),
+            (format!("{deny}\nbye"), false),
+            (format!("[{deny}]"), false),
+        ] {
+            assert_eq!(PrintedObjects::read(&printed).is_alone, is_alone, "{printed:?}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_an_answer_and_is_none_is_named() {
+        for printed in [
+            "{\"decision\":",
+            "{'decision': 'block'}",
+            "banner\n  {\"decision\": \"block\",}",
+            "permissionDecision: deny",
+            "{decision: block}",
+            "{\0\"\0",
+        ] {
+            assert!(PrintedObjects::read(printed).unread.is_some(), "{printed:?}");
+        }
+        for printed in ["", "all is well", "ran {3} checks", "fn a() {}", "[1, 2]", "null"] {
+            assert_eq!(PrintedObjects::read(printed).unread, None, "{printed:?}");
+        }
+        let braces = "{\n".repeat(1_000_000);
+        assert!(PrintedObjects::read(&braces).unread.is_some());
+    }
+}
