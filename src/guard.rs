@@ -9,6 +9,7 @@ mod decided;
 mod explained;
 mod launch;
 mod mode;
+mod path_pattern;
 mod paths;
 mod pattern;
 mod policy;

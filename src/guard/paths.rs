@@ -71,7 +71,8 @@ pub(super) fn resolved(root: &Path, path: &Path) -> PathBuf {
     opened(root, path).unwrap_or_else(|| spelt_out(&root.join(path)))
 }
 
-fn spelt_out(path: &Path) -> PathBuf {
+/// Returns what a path's own words say, no link followed.
+pub(super) fn spelt_out(path: &Path) -> PathBuf {
     let mut walked = PathBuf::new();
     for part in path.components() {
         match part {

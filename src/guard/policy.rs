@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::copies::Copies;
 use super::explained::Explained;
 use super::mode::Holding;
+use super::path_pattern::escape_path;
 use super::paths::{self, Ground};
 use super::rules::Rule;
 use super::searches::ForSearches;
@@ -108,7 +109,9 @@ impl Policy {
     #[must_use]
     pub fn narrowed(&self, mode: Option<Mode>, denied: &[Sourced]) -> Self {
         let mode = mode.map_or_else(|| self.mode.clone(), |mode| self.mode.and(mode));
-        let denied = self.denied.iter().chain(denied).cloned().collect();
+        // A definition is read where no home is known.
+        let at_home = governed::at_home(denied, self.secrets.homes());
+        let denied = self.denied.iter().chain(denied).cloned().chain(at_home).collect();
         Self { mode, denied, ..self.clone() }
     }
 
@@ -346,9 +349,11 @@ impl Policy {
         let (tool, paths) = (call.tool, &call.subjects.paths);
         let with_rule = |path: &Path| {
             let path = paths::resolved(self.root(), path);
+            let pattern =
+                |path: &Path| escape_path(path).unwrap_or_else(|| path_text::to_text(path));
             let shown = match path.strip_prefix(paths::resolved(self.root(), Path::new("."))) {
-                Ok(inside) => path_text::to_text(inside),
-                Err(_) => format!("/{}", path_text::to_text(&path)),
+                Ok(inside) => pattern(inside),
+                Err(_) => format!("/{}", pattern(&path)),
             };
             format!("the rule `{tool}({shown})` would allow it")
         };

@@ -8,13 +8,13 @@
 //! [`super::shell`].
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
-use globset::{GlobBuilder, GlobMatcher};
 use thiserror::Error;
 
 use super::decided::{About, Place};
+use super::path_pattern::{PathPattern, rest_of_home};
 use super::paths::{Ground, Guard};
 use super::pattern::Pattern;
 use super::subjects::Subjects;
@@ -22,8 +22,9 @@ use super::{paths, shell};
 use crate::tool_name;
 use crate::tool_name::OtherNames;
 
-/// What stands for more than itself in a path pattern.
-const WILDCARDS: &[char] = &['*', '?', '[', '{', '\\'];
+/// Prefixes of specifiers in other programs that tine's rules do not have.
+const PREFIXES: [&str; 8] =
+    ["command:", "domain:", "file:", "file_path:", "glob:", "path:", "prefix:", "regex:"];
 
 /// One rule.
 #[derive(Debug, Clone)]
@@ -43,22 +44,7 @@ enum Specifier {
     /// Names: of agents, skills or sites.
     Name(Pattern),
     /// Paths that match.
-    Path {
-        /// As it was written, with `~` and `//` read.
-        pattern: String,
-        /// What an allow rule allows.
-        itself: GlobMatcher,
-        /// What a deny rule also denies: all that is in a directory it names.
-        below: GlobMatcher,
-    },
-}
-
-/// Where the paths begin that a pattern matches.
-struct Start {
-    /// What stands before the first wildcard, whole names only.
-    literal: String,
-    /// Whether that is all of the pattern.
-    is_whole: bool,
+    Path(PathPattern),
 }
 
 /// Why a rule cannot be used.
@@ -88,37 +74,41 @@ pub enum RuleError {
         /// The rule.
         rule: String,
     },
+    /// Its parentheses are empty.
+    #[error(
+        "`{rule}` says nothing between its parentheses; write `{tool}` for every call of the tool"
+    )]
+    Empty {
+        /// The rule.
+        rule: String,
+        /// The tool.
+        tool: String,
+    },
+    /// Its specifier can match nothing.
+    #[error("`{rule}` can match nothing: it {why}")]
+    Nothing {
+        /// The rule.
+        rule: String,
+        /// How it is read, and the fix.
+        why: String,
+    },
     /// Its path pattern is malformed.
-    #[error("`{rule}` has a path pattern that cannot be read: {cause}")]
+    #[error("`{rule}` {why}")]
     Pattern {
         /// The rule.
         rule: String,
         /// What is wrong with it.
-        cause: String,
+        why: String,
     },
 }
 
 impl Rule {
-    /// Parses a rule in which `~/` stands for `home`.
+    /// Parses a rule in which `~` means `home`.
     ///
     /// # Errors
     ///
-    /// As for `FromStr`.
+    /// If it is no rule, or can match nothing.
     pub fn parse(text: &str, home: Option<&Path>) -> Result<Self, RuleError> {
-        match (text.split_once("(~/"), home) {
-            (Some((tool, rest)), Some(home)) => {
-                let rule: Self = format!("{tool}(/{}/{rest}", home.display()).parse()?;
-                Ok(Self { text: text.trim().to_owned(), ..rule })
-            }
-            (Some(_) | None, _) => text.parse(),
-        }
-    }
-}
-
-impl FromStr for Rule {
-    type Err = RuleError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         let rule = || text.to_owned();
         let malformed = || RuleError::Form { rule: rule() };
@@ -139,23 +129,74 @@ impl FromStr for Rule {
         if !tool_name::is_ruled(tool) {
             return Err(RuleError::Tool { rule: rule() });
         }
-        let specifier = match (specifier.map(str::trim), tool) {
-            (None | Some("" | "*"), _) => Specifier::Any,
-            (Some(pattern), "Read" | "Write" | "Edit" | "ApplyPatch" | "Glob" | "Grep") => {
-                path_specifier(text, pattern)?
-            }
-            (Some(pattern), "Bash") if means_prefix && !pattern.contains('*') => {
-                Specifier::Command(Pattern::command(&format!("{pattern}:*")))
-            }
-            (Some(pattern), "Bash") => Specifier::Command(Pattern::command(pattern)),
-            (Some(pattern), "Agent" | "Skill") => Specifier::Name(Pattern::name(pattern)),
-            (Some(pattern), "WebFetch") => match pattern.strip_prefix("domain:").map(str::trim) {
-                Some(site) if !site.is_empty() => Specifier::Name(Pattern::site(site)),
-                Some(_) | None => return Err(RuleError::Site { rule: rule() }),
-            },
-            (Some(_), _) => return Err(RuleError::Specifier { rule: rule() }),
+        let specifier = match specifier.map(str::trim) {
+            None | Some("*") => Specifier::Any,
+            Some("") => return Err(RuleError::Empty { rule: rule(), tool: tool.to_owned() }),
+            Some(written) => parse_specifier(text, tool, written, means_prefix, home)?,
         };
         Ok(Self { text: rule(), tool: tool.to_owned(), specifier })
+    }
+}
+
+/// Parses the text between a rule's parentheses.
+fn parse_specifier(
+    rule: &str,
+    tool: &str,
+    written: &str,
+    means_prefix: bool,
+    home: Option<&Path>,
+) -> Result<Specifier, RuleError> {
+    let rule = || rule.to_owned();
+    if let Some(why) = explain_no_match(tool, written) {
+        return Err(RuleError::Nothing { rule: rule(), why });
+    }
+    Ok(match tool {
+        "Read" | "Write" | "Edit" | "ApplyPatch" | "Glob" | "Grep" => {
+            let pattern = PathPattern::parse(written, home);
+            Specifier::Path(pattern.map_err(|why| RuleError::Pattern { rule: rule(), why })?)
+        }
+        "Bash" if means_prefix && !written.contains('*') => {
+            Specifier::Command(Pattern::command(&format!("{written}:*")))
+        }
+        "Bash" => Specifier::Command(Pattern::command(written)),
+        "Agent" | "Skill" => Specifier::Name(Pattern::name(written)),
+        "WebFetch" => match written.strip_prefix("domain:").map(str::trim) {
+            Some(site) if !site.is_empty() => Specifier::Name(Pattern::site(site)),
+            Some(_) | None => return Err(RuleError::Site { rule: rule() }),
+        },
+        _ => return Err(RuleError::Specifier { rule: rule() }),
+    })
+}
+
+/// Returns why a specifier can match no call, and the fix; `None` if it can.
+fn explain_no_match(tool: &str, written: &str) -> Option<String> {
+    let what = match tool {
+        "Bash" => "command",
+        "Agent" | "Skill" | "WebFetch" => "name",
+        _ => "path",
+    };
+    let is_quoted = |quote: char| {
+        let inner = written.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+        inner.is_some_and(|inner| !inner.contains(quote))
+    };
+    if ['"', '\'', '`'].into_iter().any(is_quoted) {
+        return Some(format!("is read as a {what} with the quotes {written}; write it without"));
+    }
+    let prefix = PREFIXES.iter().find(|prefix| written.starts_with(**prefix));
+    if let Some(prefix) = prefix.filter(|prefix| (tool, **prefix) != ("WebFetch", "domain:")) {
+        return Some(format!(
+            "is read as a {what} that begins with `{prefix}`; write only what comes behind"
+        ));
+    }
+    (tool == "Bash" && written.trim_start_matches([':', '*', ' ']).is_empty())
+        .then(|| "names no command; write `Bash` for all".to_owned())
+}
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text, None)
     }
 }
 
@@ -203,12 +244,12 @@ impl Rule {
                     shell::plain(command).is_ok_and(|plain| plain.all(|part| pattern.allows(part)))
                 }),
                 Specifier::Name(pattern) => all_words(&|name| pattern.allows(name)),
-                Specifier::Path { itself, .. } => {
+                Specifier::Path(pattern) => {
                     !unreadable
                         && !paths.is_empty()
                         && paths.iter().all(|path| {
                             paths::opened(ground.root(), path)
-                                .is_some_and(|path| matches_path(itself, &path, ground.root()))
+                                .is_some_and(|path| pattern.allows(&path, ground.root()))
                         })
                 }
             }
@@ -221,9 +262,6 @@ impl Rule {
     /// Tells whether the rule allows what a call is about, as it was decided
     /// about. It says nothing of places that need to be named.
     pub(super) fn covers(&self, tool: &str, about: &About) -> bool {
-        let matches = |matcher: &GlobMatcher, Place { path, relative }: &Place| {
-            matcher.is_match(path) || relative.as_ref().is_some_and(|path| matcher.is_match(path))
-        };
         self.names(tool)
             && match (&self.specifier, about) {
                 (Specifier::Any, _) => true,
@@ -233,22 +271,23 @@ impl Rule {
                 (Specifier::Name(pattern), About::Names(names)) => {
                     !names.is_empty() && names.iter().all(|name| pattern.allows(name))
                 }
-                (Specifier::Path { itself, .. }, About::Places(places)) => {
-                    places.iter().all(|place| matches(itself, place))
+                (Specifier::Path(pattern), About::Places(places)) => {
+                    places.iter().all(|Place { path, relative }| {
+                        pattern.allows_decided(path, relative.as_deref())
+                    })
                 }
-                (Specifier::Command(_) | Specifier::Name(_) | Specifier::Path { .. }, _) => false,
+                (Specifier::Command(_) | Specifier::Name(_) | Specifier::Path(_), _) => false,
             }
     }
 
     /// Tells whether the rule's pattern holds the name of a guarded place, and
     /// no wildcard in its stead.
     fn names_guard(&self, guard: Guard<'_>, ground: Ground<'_>) -> bool {
-        let Specifier::Path { pattern, .. } = &self.specifier else { return false };
+        let Specifier::Path(pattern) = &self.specifier else { return false };
         match guard {
-            Guard::Part(name) => pattern.split('/').any(|part| part.eq_ignore_ascii_case(name)),
+            Guard::Part(name) => pattern.parts().any(|part| part.eq_ignore_ascii_case(name)),
             Guard::Own(place) => {
-                let literal = pattern.split('/').take_while(|part| !part.contains(WILDCARDS));
-                let literal = literal.collect::<Vec<_>>().join("/");
+                let literal = pattern.literal();
                 let named = paths::resolved(ground.root(), Path::new(&literal));
                 !literal.is_empty() && named.starts_with(paths::resolved(ground.root(), place))
             }
@@ -267,9 +306,7 @@ impl Rule {
         (self.names(tool) || self.hides_from(tool) || others.as_ref().is_some_and(is_other))
             && match &self.specifier {
                 Specifier::Any => true,
-                Specifier::Command(_) | Specifier::Name(_) | Specifier::Path { .. }
-                    if *unreadable =>
-                {
+                Specifier::Command(_) | Specifier::Name(_) | Specifier::Path(_) if *unreadable => {
                     true
                 }
                 Specifier::Command(pattern) => words.iter().any(|command| {
@@ -277,73 +314,31 @@ impl Rule {
                         || shell::behind(command).iter().any(|it| pattern.denies_behind(it))
                 }),
                 Specifier::Name(pattern) => words.iter().any(|name| pattern.denies(name)),
-                Specifier::Path { itself, below, pattern: _ } => {
-                    let whole = |path: &PathBuf| itself.is_match(path) || below.is_match(path);
-                    elsewhere.iter().any(whole)
-                        || paths.any(|path| {
-                            let path = paths::resolved(root, path);
-                            matches_path(itself, &path, root) || matches_path(below, &path, root)
-                        })
+                Specifier::Path(pattern) => {
+                    let denial = pattern.denial(root);
+                    elsewhere.iter().any(|path| pattern.denies_elsewhere(path))
+                        || paths.any(|path| denial.covers(&paths::resolved(root, path)))
                 }
             }
     }
 
-    /// Tells whether something below a directory may match the rule, as far as
-    /// can be told without a walk through it. A rule that names one file is not
-    /// about it unless it is there.
-    pub(super) fn may_match_below(&self, directory: &Path, root: &Path) -> bool {
-        let Some(Start { literal, is_whole }) = self.start_of_reading() else { return false };
-        // A pattern without a root may match from the working directory on.
-        let start = match &*literal {
-            "/" => PathBuf::from("/"),
-            literal => paths::resolved(root, Path::new(literal)),
-        };
-        if is_whole {
-            start.starts_with(directory) && start.symlink_metadata().is_ok()
-        } else {
-            start.starts_with(directory) || directory.starts_with(&start)
+    /// Returns the path pattern of a rule about reading.
+    pub(super) fn reading_pattern(&self) -> Option<&PathPattern> {
+        match &self.specifier {
+            Specifier::Path(pattern) if self.names("Read") => Some(pattern),
+            Specifier::Path(_) | Specifier::Any | Specifier::Command(_) | Specifier::Name(_) => {
+                None
+            }
         }
-    }
-
-    /// The same for a directory on another machine whose copy is `here`.
-    pub(super) fn may_match_below_elsewhere(&self, directory: &Path, here: &Path) -> bool {
-        let Some(Start { literal, is_whole }) = self.start_of_reading() else { return false };
-        let start = Path::new(&literal);
-        if is_whole {
-            let below = start.strip_prefix(directory);
-            return below.is_ok_and(|below| here.join(below).symlink_metadata().is_ok());
-        }
-        start.is_absolute() && (start.starts_with(directory) || directory.starts_with(start))
-    }
-
-    /// Returns where the paths begin that a rule about reading speaks of.
-    fn start_of_reading(&self) -> Option<Start> {
-        let Specifier::Path { pattern, .. } = &self.specifier else { return None };
-        if !self.names("Read") {
-            return None;
-        }
-        let parts: Vec<&str> = pattern.trim_end_matches('/').split('/').collect();
-        let literal = parts.iter().take_while(|part| !part.contains(WILDCARDS));
-        let literal: Vec<&str> = literal.copied().collect();
-        let is_whole = literal.len() == parts.len();
-        let literal = match &literal[..] {
-            [""] => "/".to_owned(),
-            literal => literal.join("/"),
-        };
-        Some(Start { literal, is_whole })
     }
 
     /// Returns the rule as it reads where `~` is another home.
     pub(super) fn spelt_out(&self) -> String {
-        match &self.specifier {
-            Specifier::Path { pattern, .. } if pattern.starts_with('/') => {
-                format!("{}(/{pattern})", self.tool)
-            }
-            Specifier::Path { .. }
-            | Specifier::Any
-            | Specifier::Command(_)
-            | Specifier::Name(_) => self.text.clone(),
-        }
+        let whole = match &self.specifier {
+            Specifier::Path(pattern) => pattern.whole(),
+            Specifier::Any | Specifier::Command(_) | Specifier::Name(_) => None,
+        };
+        whole.map_or_else(|| self.text.clone(), |pattern| format!("{}(/{pattern})", self.tool))
     }
 
     /// Parses what [`Rule::spelt_out`] gave of a rule that was written as `text`.
@@ -354,7 +349,13 @@ impl Rule {
     /// Returns what the rule means where `home` is the home directory; `None` if
     /// that is the same everywhere.
     pub(super) fn at_home(&self, home: &Path) -> Option<Self> {
-        self.text.contains("(~/").then(|| Self::parse(&self.text, Some(home)).ok()).flatten()
+        let is_of_home = match &self.specifier {
+            Specifier::Path(_) => self.text.split_once('(').is_some_and(|(_, written)| {
+                rest_of_home(written.trim().trim_end_matches(')')).is_some()
+            }),
+            Specifier::Any | Specifier::Command(_) | Specifier::Name(_) => false,
+        };
+        is_of_home.then(|| Self::parse(&self.text, Some(home)).ok()).flatten()
     }
 
     /// Returns the tool that the rule names, or the server of tools.
@@ -367,7 +368,7 @@ impl Rule {
     pub(super) fn reads_commands(&self) -> bool {
         match &self.specifier {
             Specifier::Command(_) => true,
-            Specifier::Any | Specifier::Name(_) | Specifier::Path { .. } => false,
+            Specifier::Any | Specifier::Name(_) | Specifier::Path(_) => false,
         }
     }
 
@@ -376,23 +377,20 @@ impl Rule {
         self.names(tool) && matches!(self.specifier, Specifier::Any)
     }
 
-    /// Returns the rule's patterns, if it is one of paths and speaks of `tool`.
-    pub(super) fn matchers(&self, tool: &str) -> Option<[&GlobMatcher; 2]> {
+    /// Returns the path pattern of a rule about `tool`.
+    pub(super) fn path_pattern(&self, tool: &str) -> Option<&PathPattern> {
         match &self.specifier {
-            Specifier::Path { itself, below, pattern: _ } if self.names(tool) => {
-                Some([itself, below])
+            Specifier::Path(pattern) if self.names(tool) => Some(pattern),
+            Specifier::Path(_) | Specifier::Any | Specifier::Command(_) | Specifier::Name(_) => {
+                None
             }
-            Specifier::Path { .. }
-            | Specifier::Any
-            | Specifier::Command(_)
-            | Specifier::Name(_) => None,
         }
     }
 
     /// An edit shows the lines around it, so whoever may not read a file may not
     /// edit it; and a patch writes whole files too.
     fn hides_from(&self, tool: &str) -> bool {
-        let is_path = matches!(self.specifier, Specifier::Path { .. });
+        let is_path = matches!(self.specifier, Specifier::Path(_));
         if (self.tool.as_str(), tool) == ("Write", "ApplyPatch") {
             return true;
         }
@@ -413,36 +411,6 @@ impl Rule {
 
 fn known_tools() -> String {
     tool_name::KNOWN.join(", ")
-}
-
-/// `//` is the file system's root, `~/` the home directory; anything else is
-/// taken from the working directory.
-fn path_specifier(rule: &str, pattern: &str) -> Result<Specifier, RuleError> {
-    let pattern = match pattern.strip_prefix("//") {
-        Some(rest) => format!("/{rest}"),
-        None => pattern.strip_prefix("./").unwrap_or(pattern).to_owned(),
-    };
-    let build = |pattern: &str| {
-        GlobBuilder::new(pattern)
-            .literal_separator(true)
-            .build()
-            .map(|glob| glob.compile_matcher())
-            .map_err(|error| RuleError::Pattern { rule: rule.to_owned(), cause: error.to_string() })
-    };
-    let directory = pattern.trim_end_matches('/');
-    // A rule about `.` speaks of everything in the working directory.
-    let below = if directory == "." { "**".to_owned() } else { format!("{directory}/**") };
-    let itself = if directory.is_empty() { &pattern } else { directory };
-    let (itself, below) = (build(itself)?, build(&below)?);
-    Ok(Specifier::Path { pattern, itself, below })
-}
-
-/// Tells whether a path that leads somewhere matches, as a whole or from the
-/// root on.
-fn matches_path(matcher: &GlobMatcher, path: &Path, root: &Path) -> bool {
-    let root = paths::resolved(root, Path::new("."));
-    matcher.is_match(path)
-        || path.strip_prefix(&root).is_ok_and(|relative| matcher.is_match(relative))
 }
 
 #[cfg(test)]
@@ -472,6 +440,40 @@ mod tests {
         for text in ["", "(x)", "Bash(git", "Ba sh", "Edit([)", "TodoWrite(x)"] {
             assert!(text.parse::<Rule>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_rule_that_can_match_nothing_is_refused_with_what_it_is_read_as() {
+        for (rule, expected) in [
+            ("Read()", "says nothing between its parentheses; write `Read` for every call"),
+            ("Bash( )", "says nothing between its parentheses"),
+            ("Bash(:*)", "can match nothing: it names no command"),
+            ("Bash(**)", "can match nothing: it names no command"),
+            ("Read(\"a b\")", "is read as a path with the quotes \"a b\"; write it without"),
+            ("Agent('x')", "is read as a name with the quotes"),
+            ("Bash(command:rm *)", "is read as a command that begins with `command:`"),
+            ("Read(domain:x.org)", "is read as a path that begins with `domain:`"),
+            ("Read(file:///etc/x)", "is read as a path that begins with `file:`"),
+            ("Read(app/[id)", "cannot be read: `[` is not closed; in a name write `[[]` for `[`"),
+            ("Read(~root/x)", "begins with `~root`"),
+            ("WebFetch(example.com)", "names no site"),
+            ("Shell(rm)", "names no tool"),
+        ] {
+            let error = rule.parse::<Rule>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{rule}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_rule_for_another_home_is_read_there() {
+        let rule: Rule = "Read($HOME/.ssh/**)".parse().unwrap();
+        let there = rule.at_home(Path::new("/h/[x]")).unwrap();
+        assert!(there.denies(
+            "Read",
+            &Subjects::of_path(Path::new("/h/[x]/.ssh/k")),
+            Path::new("/")
+        ));
+        assert!("Read(x)".parse::<Rule>().unwrap().at_home(Path::new("/h")).is_none());
     }
 
     #[test]

@@ -8,9 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use globset::GlobMatcher;
-
 use super::copies::Copies;
+use super::path_pattern::{PathDenial, PathPattern};
 use super::paths;
 use super::policy::Policy;
 use super::rules::Rule;
@@ -47,14 +46,14 @@ impl Searches {
     #[must_use]
     pub fn left_out<'a>(&'a self, tool: &str, base: &'a Path) -> LeftOut<'a> {
         let ForSearches { denied, asked, shown, secrets, root, copies } = self.0.for_searches();
-        let of = |rules: &[&'a Rule]| -> Vec<&'a GlobMatcher> {
-            rules.iter().filter_map(|rule| rule.matchers(tool)).flatten().collect()
+        let of = |rules: &[&'a Rule]| -> Vec<&'a PathPattern> {
+            rules.iter().filter_map(|rule| rule.path_pattern(tool)).collect()
         };
         // Looked up once: a search may see a million files.
         let resolved = |path| paths::resolved(root, path);
         let (root, real_base) = (resolved(Path::new(".")), resolved(base));
         let mut left_out = LeftOut {
-            hidden: of(&denied),
+            hidden: of(&denied).iter().map(|pattern| pattern.denial(&root)).collect(),
             shown: of(&shown),
             secrets,
             root,
@@ -62,9 +61,10 @@ impl Searches {
             base,
             real_base,
         };
-        for rule in of(&asked).chunks(2) {
-            if !left_out.matches_any(rule, &left_out.real_base) {
-                left_out.hidden.extend(rule);
+        for pattern in of(&asked) {
+            let denial = [pattern.denial(&left_out.root)];
+            if !left_out.matches_any(&denial, &left_out.real_base) {
+                left_out.hidden.extend(denial);
             }
         }
         let is_shown = shown.iter().any(|rule| rule.is_about_all(tool));
@@ -79,8 +79,8 @@ impl Searches {
 /// What one search leaves out.
 #[derive(Debug)]
 pub struct LeftOut<'a> {
-    hidden: Vec<&'a GlobMatcher>,
-    shown: Vec<&'a GlobMatcher>,
+    hidden: Vec<PathDenial<'a>>,
+    shown: Vec<&'a PathPattern>,
     secrets: Option<&'a Secrets>,
     root: PathBuf,
     copies: &'a Copies,
@@ -115,20 +115,13 @@ impl LeftOut<'_> {
 
     fn is_secret(&self, real: &Path) -> bool {
         self.secrets.is_some_and(|secrets| secrets.within(real).is_some())
-            && !self.matches(&self.shown, real)
+            && !self.shown.iter().any(|pattern| pattern.shows(real, &self.root))
     }
 
-    /// Tells whether a path matches, or what it is a copy of.
-    fn matches_any(&self, matchers: &[&GlobMatcher], real: &Path) -> bool {
+    /// Tells whether a path is denied, or what it is a copy of.
+    fn matches_any(&self, denials: &[PathDenial<'_>], real: &Path) -> bool {
         let (here, elsewhere) = (self.copies.originals(real), self.copies.elsewhere(real));
-        let mut originals = here.iter().chain(&elsewhere);
-        self.matches(matchers, real) || originals.any(|path| self.matches(matchers, path))
-    }
-
-    fn matches(&self, matchers: &[&GlobMatcher], real: &Path) -> bool {
-        let relative = real.strip_prefix(&self.root).ok();
-        matchers.iter().any(|matcher| {
-            matcher.is_match(real) || relative.is_some_and(|path| matcher.is_match(path))
-        })
+        let mut paths = std::iter::once(real).chain(here.iter().chain(&elsewhere).map(|it| &**it));
+        paths.any(|path| denials.iter().any(|denial| denial.covers(path)))
     }
 }

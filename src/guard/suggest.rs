@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::copies::Copies;
+use super::path_pattern::escape_path;
 use super::paths::{self, Ground};
 use super::rules::Rule;
 use super::shell;
@@ -241,7 +242,7 @@ fn of_paths(paths: &[PathBuf], (ground, copies): (Ground<'_>, &Copies)) -> Optio
 
 /// Returns the pattern for a path by its whole name.
 fn from_root(path: &Path) -> Option<String> {
-    Some(format!("/{}", globset::escape(path.to_str()?)))
+    Some(format!("/{}", escape_path(path)?))
 }
 
 /// Returns the pattern for a path in a copy: as seen from the working directory,
@@ -249,10 +250,11 @@ fn from_root(path: &Path) -> Option<String> {
 /// copy is gone when somebody gives the rule. `None` if it is not in there.
 fn within(path: &Path, ground: Ground<'_>) -> Option<String> {
     let root = paths::resolved(ground.root(), Path::new("."));
-    let inside = path.strip_prefix(root).ok()?.to_str().filter(|inside| !inside.is_empty())?;
+    let inside = path.strip_prefix(root).ok().filter(|inside| !inside.as_os_str().is_empty())?;
     // `~/` would be the home directory.
-    let before = if inside.starts_with('~') { "./" } else { "" };
-    Some(format!("{before}{}", globset::escape(inside)))
+    let pattern = escape_path(inside)?;
+    let before = if pattern.starts_with(['~', '$']) { "./" } else { "" };
+    Some(format!("{before}{pattern}"))
 }
 
 #[cfg(test)]

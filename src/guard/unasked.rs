@@ -112,7 +112,9 @@ impl OnlyReads {
                 return Some(Touch::Surely);
             }
             let below = *reach != Reach::Itself;
-            if below && sourced.rule.may_match_below(&paths::resolved(root, path), root) {
+            let pattern = sourced.rule.reading_pattern().filter(|_| below);
+            let directory = paths::resolved(root, path);
+            if pattern.is_some_and(|pattern| pattern.may_match_below(&directory, root)) {
                 touch = Some(Touch::Perhaps);
             }
         }
@@ -121,7 +123,8 @@ impl OnlyReads {
                 return Some(Touch::Surely);
             }
             let below = *reach != Reach::Itself;
-            if below && sourced.rule.may_match_below_elsewhere(original, path) {
+            let pattern = sourced.rule.reading_pattern().filter(|_| below);
+            if pattern.is_some_and(|it| it.may_match_below_elsewhere(original, path)) {
                 touch = Some(Touch::Perhaps);
             }
         }

@@ -66,7 +66,10 @@ impl Policy {
 }
 
 /// Returns what rules that say `~/` mean at these homes.
-fn at_home<'a>(rules: &'a [Sourced], homes: &'a [PathBuf]) -> impl Iterator<Item = Sourced> + 'a {
+pub(super) fn at_home<'a>(
+    rules: &'a [Sourced],
+    homes: &'a [PathBuf],
+) -> impl Iterator<Item = Sourced> + 'a {
     let at = |rule: &'a Sourced| {
         let rules = homes.iter().filter_map(|home| rule.rule.at_home(home));
         rules.map(|it| Sourced { rule: it, source: rule.source })

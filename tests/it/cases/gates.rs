@@ -1,1 +1,170 @@
 //! Hooks and rules that cannot be understood: the call does not run.
+
+use serde_json::{Value, json};
+
+use crate::support::play::Case;
+use crate::support::tine::Place;
+
+/// Runs a script that writes `n.txt`, with these settings and no question; returns what
+/// the call gave, and whether the file is there.
+fn writes(place: &Place, settings: &Value) -> (String, bool) {
+    let arguments = json!({ "file_path": "n.txt", "content": "hello\n" });
+    let call = json!({ "calls": [{ "name": "Write", "arguments": arguments }] });
+    let script = json!({ "units": { "main": [call, { "text": "END" }] } });
+    let flags = ["--yolo", "-o", "stream-json", "--settings", &settings.to_string()];
+    let finished = place.play(&script, &flags).exits(0);
+    let outputs = finished.records().outputs();
+    (outputs[0].text.clone(), place.read("n.txt").is_some())
+}
+
+fn hook(event: &str, command: &str) -> Value {
+    let hook = json!({ "type": "command", "command": command, "timeout": 30 });
+    json!({ "hooks": { event: [{ "hooks": [hook] }] } })
+}
+
+#[test]
+fn a_denial_behind_a_banner_is_heard() {
+    let case = Case::open("hook-deny-behind-a-banner");
+    let flags = ["--yolo", "--settings", "@CASE@/settings.json"];
+    let finished = case.scripted(&flags).run().exits(0);
+    let output = &finished.records().outputs()[0];
+    assert_eq!(output.text, "Permission to use Write denied: a hook says no: no writes");
+    assert_eq!(case.place.read("n.txt"), None);
+}
+
+#[test]
+fn a_hook_that_cannot_run_denies_the_call_and_says_what_to_mend() {
+    let case = Case::open("hook-that-cannot-run");
+    let flags = ["--yolo", "--settings", "@CASE@/settings.json"];
+    let finished = case.scripted(&flags).run().exits(0);
+    let output = &finished.records().outputs()[0].text;
+    assert!(output.contains("ended with exit status 126"), "{output}");
+    assert!(output.contains("make it executable: `chmod +x ./guard.py`"), "{output}");
+    assert_eq!(case.place.read("n.txt"), None);
+}
+
+#[test]
+fn a_gate_that_cannot_be_understood_stays_shut() {
+    let place = Place::new();
+    let mut settings = hook("PreToolUse", "sleep 1000");
+    settings["hooks"]["PreToolUse"][0]["hooks"][0]["timeout"] = json!(0.05);
+    let (output, is_written) = writes(&place, &settings);
+    assert!(output.contains("ran past its limit of 0.05 s") && !is_written, "{output}");
+    for (command, expected) in [
+        ("./not-there.sh", "`./not-there.sh` is not there: mend the path or `PATH`"),
+        ("echo Traceback >&2; exit 1", "ended with exit status 1: Traceback"),
+        ("echo hi; echo '{\"decision\": \"bl'", "it began: hi / {\"decision\": \"bl"),
+        ("echo \"{'decision': 'block'}\"", "printed JSON that cannot be read"),
+        ("echo '{\"permissionDecision\": \"alow\"}'", "unknown `permissionDecision` `alow`"),
+        ("printf '\\357\\273\\277{\"decision\":\"Reject\",\"reason\":\"so\"}\\r\\n'", "no: so"),
+        ("echo '```json'; echo '{\"deny\": true, \"reason\": 5}'; echo '```'", "no: 5"),
+        ("echo '{\"decision\":\"block\",\"reason\":\"so\"}'; echo bye; exit 3", "no: so"),
+    ] {
+        let (output, is_written) = writes(&place, &hook("PreToolUse", command));
+        assert!(output.contains(expected) && !is_written, "{command}: {output}");
+    }
+}
+
+#[test]
+fn a_hook_that_says_nothing_lets_a_call_run() {
+    for command in ["true", "echo all is well", "echo '{}'", "echo '{\"suppressOutput\": true}'"] {
+        let (output, is_written) = writes(&Place::new(), &hook("PreToolUse", command));
+        assert!(is_written, "{command}: {output}");
+    }
+}
+
+#[test]
+fn a_prompt_that_its_hook_cannot_look_at_is_not_sent() {
+    for command in ["./not-there.sh", "kill -9 $$", "echo '{\"decision\":'"] {
+        let place = Place::new();
+        let model = place.script("s.json", &json!({ "units": { "main": [{ "text": "END" }] } }));
+        let settings = hook("UserPromptSubmit", command).to_string();
+        let finished = place.tine(["-p", "go", "-m", &model, "--settings", &settings]).run();
+        let stderr = &finished.exits(1).stderr;
+        assert!(stderr.contains("a hook blocks the prompt: the hook `"), "{stderr}");
+    }
+}
+
+#[test]
+fn permission_that_another_hook_may_have_denied_is_asked_about() {
+    let allow = r#"echo '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'"#;
+    let hooks = |more: &str| {
+        let hook = |command: &str| json!({ "type": "command", "command": command });
+        json!({ "hooks": { "PermissionRequest": [{ "hooks": [hook(allow), hook(more)] }] } })
+    };
+    let run = |settings: &Value| {
+        let place = Place::new();
+        let call = json!({ "name": "Bash", "arguments": { "command": "touch made" } });
+        let script = json!({ "units": { "main": [{ "calls": [call] }, { "text": "END" }] } });
+        place.play(&script, &["--settings", &settings.to_string()]).exits(0);
+        place.read("made").is_some()
+    };
+    assert!(run(&hooks("true")) && !run(&hooks("exit 127")));
+}
+
+#[test]
+fn a_rule_that_names_a_path_with_brackets_holds_for_it() {
+    let case = Case::open("deny-rule-with-brackets");
+    let rules = ["--disallowed-tools", "Read(app/[id]/secret.txt)", "Edit(app/[id]/**)"];
+    let finished = case.scripted(&[&["--yolo"], &rules[..]].concat()).run().exits(0);
+    let texts: Vec<String> = finished.records().outputs().into_iter().map(|it| it.text).collect();
+    assert!(texts.iter().all(|text| text.contains("denied by the rule `")), "{texts:?}");
+    assert_eq!(case.place.read("app/[id]/secret.txt").as_deref(), Some("SECRET\n"));
+}
+
+#[test]
+fn a_rule_that_denies_holds_for_the_file_however_either_is_written() {
+    for (rule, path) in [
+        ("Read({a,b}/key)", "{a,b}/key"),
+        ("Read(~/key)", "../home/key"),
+        ("Read($HOME/key)", "../home/key"),
+        ("Read(keys/)", "keys/key"),
+        ("Read(.//keys/../keys/key)", "keys/key"),
+        ("Read(/keys/key)", "keys/key"),
+        ("Read(KEYS/Key)", "keys/key"),
+        ("Read(caf\u{e9}/key)", "cafe\u{301}/key"),
+        ("Read(link/key)", "link/key"),
+    ] {
+        let place = Place::new();
+        for name in ["{a,b}", "keys", "cafe\u{301}"] {
+            place.write(&format!("{name}/key"), "SECRET");
+        }
+        std::fs::write(place.home().join("key"), "SECRET").expect("the place is ours");
+        std::os::unix::fs::symlink("keys", place.work().join("link")).expect("it is new");
+        let call = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments });
+        let below = if path.starts_with("..") { "../home" } else { "." };
+        let calls = [
+            call("Read", json!({ "file_path": path })),
+            call("Grep", json!({ "pattern": "SECRET", "path": below })),
+            call("Bash", json!({ "command": format!("cat '{path}'") })),
+        ];
+        let script = json!({ "units": { "main": [{ "calls": calls }, { "text": "END" }] } });
+        let flags = ["-o", "stream-json", "--disallowed-tools", rule];
+        let outputs = place.play(&script, &flags).exits(0).records().outputs();
+        for output in [&outputs[0], &outputs[2]] {
+            assert!(output.text.contains("denied by the rule"), "{rule}: {}", output.text);
+        }
+        let real = if path.starts_with("link") { "keys/key" } else { path };
+        assert!(!outputs[1].text.contains(real), "{rule}: {}", outputs[1].text);
+    }
+}
+
+#[test]
+fn a_rule_that_can_match_nothing_is_an_error_wherever_it_is_written() {
+    let place = Place::new();
+    for (rule, expected) in [
+        ("Read(app/[id)", "`Read(app/[id)` has a path pattern that cannot be read: `[` is not"),
+        ("Read()", "`Read()` says nothing between its parentheses"),
+        ("Raed(x)", "`Raed(x)` names no tool"),
+        ("Read('x')", "`Read('x')` can match nothing: it is read as a path with the quotes"),
+    ] {
+        let denied = json!({ "permissions": { "deny": [rule] } }).to_string();
+        let pair = format!("permissions.deny=[{rule:?}]");
+        let flags = [["--disallowed-tools", rule], ["--settings", &denied], ["--config", &pair]];
+        for [flag, value] in flags {
+            let finished = place.tine(["-p", "go", "-m", "offline", flag, value]).run();
+            let stderr = &finished.stderr;
+            assert!(!finished.status.success() && stderr.contains(expected), "{flag}: {stderr}");
+        }
+    }
+}
