@@ -52,7 +52,7 @@ pub use executor::{Executor, ExecutorKind, Meeting, MeetingError, Nats, NatsServ
 pub use foreign::{ForeignSettings, ForeignSettingsError};
 pub use instructions::{INSTRUCTIONS_CAP, instructions};
 pub use listed::{Found, ListedKind, ListedModel, list_models};
-pub use model::{ModelChoice, ModelChoiceError, resolve_model};
+pub use model::{ModelChoice, ModelChoiceError, note_of_preset, resolve_model};
 pub use preset::{
     EffortKey, Mover, OutputLimitKey, PRESETS, Preset, Quirks, ReasoningBack, UsageInStream,
 };

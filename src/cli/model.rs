@@ -8,7 +8,7 @@ use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::{recordings, texts};
 use crate::config::{
-    Config, Effort, Environment, ModelChoice, ModelChoiceError, dirs, resolve_model,
+    Config, Effort, Environment, ModelChoice, ModelChoiceError, dirs, note_of_preset, resolve_model,
 };
 use crate::definition::AgentDefinition;
 use crate::event;
@@ -65,7 +65,7 @@ pub(super) struct Chosen {
     /// The model, ready to be asked.
     pub(super) model: Arc<dyn Model>,
     /// What to say once it is certain that there is something to run.
-    pub(super) note: Option<&'static str>,
+    pub(super) note: Option<String>,
 }
 
 /// Chooses the model: the flag's, else the agent's, else the session's own, else
@@ -105,9 +105,14 @@ fn chosen(
     wanted: &Wanted<'_>,
     models: &Models,
 ) -> Result<Chosen, Refusal> {
-    let opened = |choice: ModelChoice, note| {
+    let opened = |choice: ModelChoice, note: Option<&str>| {
         recordings::check(models.exchanges(), &choice)?;
         let model = open(models, &choice.clone().with_effort(wanted.effort))?;
+        let of_preset = || match &choice {
+            ModelChoice::Server(server) => note_of_preset(&server.name, config, environment),
+            ModelChoice::Offline | ModelChoice::Scripted(_) => None,
+        };
+        let note = note.map(str::to_owned).or_else(of_preset);
         Ok(Chosen { choice, model, note })
     };
     if let Exchanges::Replay(player) = models.exchanges() {

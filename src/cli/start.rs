@@ -47,7 +47,7 @@ pub(super) use process::{Brought, Kept};
 pub(super) struct Start {
     pub(super) kit: Kit,
     /// What to say once it is certain that there is something to run.
-    note: Option<&'static str>,
+    note: Option<String>,
     /// What goes on where the model is overloaded.
     fallbacks: Vec<Arc<dyn Model>>,
     /// The facts of the moment.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::server::{ServerModel, settle};
-use super::{Config, Effort, Environment, ModelEntry, PRESETS, Preset};
+use super::{Config, Effort, Environment, ModelEntry, Mover, PRESETS, Preset};
 
 /// What answers requests.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ pub enum ModelChoiceError {
         configured: Vec<String>,
     },
     /// The key's variable is not set, and the server is not on this machine.
-    #[error("model `{name}` has no key\nhint: set `{variable}`")]
+    #[error("model `{name}` has no key\nhint: set `{variable}`{}", hint_at_ollama(.name))]
     MissingKey {
         /// The model's name.
         name: String,
@@ -172,12 +172,78 @@ pub(super) fn named(
         if model.is_empty() {
             return Err(ModelChoiceError::MissingPresetModel { preset: preset.name });
         }
+        if let Some(server) = find_server_instead(name, environment) {
+            return Ok(Named::Entry(Box::new(entry_of(server, name))));
+        }
         return Ok(Named::Entry(Box::new(entry_of(preset, model))));
     }
     match environment_preset(name, environment) {
         Some(preset) => Ok(Named::Entry(Box::new(entry_of(preset, name)))),
         None => Err(ModelChoiceError::NotConfigured { name: name.to_owned() }),
     }
+}
+
+/// Presets that are called like a family of models: `qwen:7b` is a model of Ollama.
+const FAMILIES: [&str; 2] = ["qwen", "deepseek"];
+
+/// Returns the preset of the environment's server if that server takes a name that begins
+/// like another preset. A conversation with the user's own server must not go to a
+/// provider because of a model's name.
+fn find_server_instead(name: &str, environment: &Environment) -> Option<&'static Preset> {
+    let (preset, model) = Preset::split(name)?;
+    let key = preset.key_env?;
+    let server = find_named_server(environment).filter(|server| *server != preset)?;
+    // All models of these two providers have a dash in their names.
+    let is_tag = model.starts_with(|c: char| c.is_ascii_digit()) || !model.contains('-');
+    (environment.key(key).is_none() || is_of_family(name) && is_tag).then_some(server)
+}
+
+/// Returns the preset whose address the environment sets.
+fn find_named_server(environment: &Environment) -> Option<&'static Preset> {
+    let Environment { openai_base_url, ollama_host, .. } = environment;
+    let openai = openai_base_url.as_ref().map(|_| "openai");
+    Preset::from_name(openai.or(ollama_host.as_ref().map(|_| "ollama"))?)
+}
+
+fn is_of_family(name: &str) -> bool {
+    FAMILIES.iter().any(|family| name.split(':').next() == Some(family))
+}
+
+/// Returns a note on which server a name was sent to that begins like a preset; `None`
+/// unless the environment names another server.
+#[must_use]
+pub fn note_of_preset(name: &str, config: &Config, environment: &Environment) -> Option<String> {
+    let (preset, model) = Preset::split(name).filter(|(preset, _)| preset.key_env.is_some())?;
+    let server = find_named_server(environment).filter(|server| *server != preset)?;
+    let variable = server.moved_by.map_or("", Mover::variable);
+    if config.models.contains_key(name) {
+        return None;
+    }
+    let preset = preset.name;
+    match find_server_instead(name, environment) {
+        Some(_) => Some(format!(
+            "note: `{name}` is asked of the server of `{variable}`, not of the preset `{preset}`; for \
+             the preset add a table under `[models]` with `preset = \"{preset}\"`"
+        )),
+        None if is_of_family(name) => Some(format!(
+            "note: `{model}` is asked of the preset `{preset}`; a model `{name}` of the server of \
+             `{variable}` is `{}:{name}`",
+            server.name
+        )),
+        None => None,
+    }
+}
+
+/// Returns a hint for a name that may have been meant as a model of Ollama.
+fn hint_at_ollama(name: &str) -> String {
+    let preset = Preset::split(name).filter(|_| is_of_family(name));
+    preset.map_or_else(String::new, |(preset, _)| {
+        format!(
+            "; its beginning was taken for the preset `{}`: a model `{name}` of Ollama is \
+             `ollama:{name}`",
+            preset.name
+        )
+    })
 }
 
 /// Returns the preset whose server takes a name that is nowhere else, as the
@@ -308,10 +374,77 @@ mod tests {
         check(&none, &keys, Some("qwen:"), Err(missing));
         let (name, variable) = ("deepseek:m".to_owned(), "DEEPSEEK_API_KEY".to_owned());
         let missing = ModelChoiceError::MissingKey { name, variable };
-        check(&none, &keys, Some("deepseek:m"), Err(missing));
+        check(&none, &keys[..2], Some("deepseek:m"), Err(missing));
         let mut default = here;
         default.model = Some("ollama:m".to_owned());
         check(&default, &[], None, Ok("ollama:m m http://127.0.0.1:11434/v1 - none"));
+    }
+
+    #[test]
+    fn a_name_that_looks_like_a_preset_is_asked_of_the_server_that_the_environment_names() {
+        let none = Config::default();
+        let (url, ollama) = (("OPENAI_BASE_URL", "http://box/v1"), ("OLLAMA_HOST", "box"));
+        let qwen_key = ("DASHSCOPE_API_KEY", "sk-4");
+        for (variables, name, expected) in [
+            (&[url][..], "qwen:7b", "qwen:7b qwen:7b http://box/v1 - none"),
+            (&[url, KEY], "qwen:7b", "qwen:7b qwen:7b http://box/v1 sk-1 OPENAI_API_KEY"),
+            (&[url, qwen_key], "qwen:7b", "qwen:7b qwen:7b http://box/v1 - none"),
+            (
+                &[ollama],
+                "deepseek:latest",
+                "deepseek:latest deepseek:latest http://box:11434/v1 - none",
+            ),
+            (
+                &[ollama, KEY],
+                "qwen:0.5b-chat",
+                "qwen:0.5b-chat qwen:0.5b-chat http://box:11434/v1 - none",
+            ),
+            (&[ollama, url], "qwen:14b", "qwen:14b qwen:14b http://box/v1 - none"),
+            (&[url], "groq:a/b", "groq:a/b groq:a/b http://box/v1 - none"),
+            (
+                &[url, qwen_key],
+                "qwen:qwen-max",
+                "qwen:qwen-max qwen-max \
+              https://dashscope-intl.aliyuncs.com/compatible-mode/v1 sk-4 DASHSCOPE_API_KEY",
+            ),
+            (
+                &[url, qwen_key],
+                "dashscope:7b",
+                "dashscope:7b 7b \
+              https://dashscope-intl.aliyuncs.com/compatible-mode/v1 sk-4 DASHSCOPE_API_KEY",
+            ),
+            (&[url], "ollama:qwen:7b", "ollama:qwen:7b qwen:7b http://127.0.0.1:11434/v1 - none"),
+            (&[url], "openai:qwen:7b", "openai:qwen:7b qwen:7b http://box/v1 - none"),
+        ] {
+            check(&none, variables, Some(name), Ok(expected));
+        }
+        // What is configured is what it says.
+        let entry = entry_of(Preset::from_name("qwen").unwrap(), "7b");
+        let configured = config(&[("qwen:7b", entry)]);
+        let there = "qwen:7b 7b https://dashscope-intl.aliyuncs.com/compatible-mode/v1 sk-4 \
+                     DASHSCOPE_API_KEY";
+        check(&configured, &[url, qwen_key], Some("qwen:7b"), Ok(there));
+    }
+
+    #[test]
+    fn it_is_said_which_server_was_taken_for_a_preset() {
+        let note = |variables: &[(&str, &str)], name: &str| {
+            let environment = Environment::from_variables(variables.iter().copied());
+            note_of_preset(name, &Config::default(), &environment).unwrap_or_default()
+        };
+        let (url, key) = (("OPENAI_BASE_URL", "http://box/v1"), ("DASHSCOPE_API_KEY", "k"));
+        assert!(
+            note(&[url], "qwen:7b").contains("the server of `OPENAI_BASE_URL`, not of the preset")
+        );
+        assert!(note(&[url, key], "qwen:qwen-max").contains("is `openai:qwen:qwen-max`"));
+        assert_eq!(note(&[url, ("GROQ_API_KEY", "k")], "groq:a-b"), "");
+        assert_eq!((note(&[key], "qwen:7b"), note(&[url], "m")), (String::new(), String::new()));
+        let error = |name: &str| {
+            let (name, variable) = (name.to_owned(), "V".to_owned());
+            ModelChoiceError::MissingKey { name, variable }.to_string()
+        };
+        assert!(error("qwen:7b").ends_with("a model `qwen:7b` of Ollama is `ollama:qwen:7b`"));
+        assert!(error("groq:m").ends_with("hint: set `V`"));
     }
 
     #[test]
