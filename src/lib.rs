@@ -12,6 +12,7 @@ pub mod event;
 pub mod findings;
 pub mod json_schema;
 pub mod json_text;
+pub mod look_alike;
 pub mod message;
 pub mod patch;
 // 2 world

@@ -3,11 +3,13 @@
 //! A directory, a pipe or a device is refused before it is opened: opening a
 //! pipe waits for its other end, for ever.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use crate::look_alike::PlainText;
 use crate::path_text;
 use crate::real_path::locate;
 use crate::slips::distance;
@@ -125,6 +127,13 @@ pub fn failed(workspace: &Workspace, path: &Path, verb: &str, error: &io::Error)
         if let Some(gone) = workspace.missing_root().filter(|_| path.starts_with(&workspace.root)) {
             return ToolError::tell(gone);
         }
+        if let Ok(to) = path.read_link() {
+            let to = path_text::to_text(&to);
+            return ToolError::tell(format!(
+                "{shown} is a symbolic link that leads nowhere: there is no {to}. Write makes that \
+                 file; ApplyPatch deletes the link."
+            ));
+        }
         let near = nearest(path).map(|name| path.with_file_name(name));
         let near = near.map(|near| path_text::shown(&workspace.root, &near));
         let hint = near.map_or(String::new(), |near| format!(" Did you mean {near}?"));
@@ -137,18 +146,22 @@ pub fn failed(workspace: &Workspace, path: &Path, verb: &str, error: &io::Error)
 }
 
 /// Returns the name in the path's directory that is nearest to its last part,
-/// if one is near.
-fn nearest(path: &Path) -> Option<std::ffi::OsString> {
-    let wanted = path.file_name()?.to_string_lossy().to_lowercase();
-    let wanted: Vec<char> = wanted.chars().collect();
-    let names = path.parent()?.read_dir().ok()?.take(NAMES_CAP).filter_map(Result::ok);
+/// if one is near: what looks alike first, whatever its case.
+fn nearest(path: &Path) -> Option<OsString> {
+    let plain = |name: &OsStr| {
+        let plain = PlainText::of(name.to_string_lossy().to_lowercase().as_bytes());
+        String::from_utf8_lossy(&plain.bytes).chars().collect::<Vec<char>>()
+    };
+    let name = path.file_name()?;
+    let wanted = plain(name);
+    let directory = locate(path.parent()?).ok()?;
+    let names = directory.read_dir().ok()?.take(NAMES_CAP).filter_map(Result::ok);
     let most = (wanted.len() / 3).max(1);
     names
         .filter_map(|entry| {
-            let name = entry.file_name();
-            let found: Vec<char> = name.to_string_lossy().to_lowercase().chars().collect();
-            let near = distance(&wanted, &found);
-            (near <= most).then_some((near, name))
+            let found = entry.file_name();
+            let near = distance(&wanted, &plain(&found));
+            (near <= most && found != name).then_some((near, found))
         })
         .min()
         .map(|(_, name)| name)
@@ -174,6 +187,34 @@ mod tests {
         check(&place, "src/Lib.rs", "There is no file src/Lib.rs. Did you mean src/lib.rs?");
         check(&place, "src/quite_other.rs", "There is no file src/quite_other.rs.");
         check(&place, "none/main.rs", "There is no file none/main.rs.");
+    }
+
+    #[test]
+    fn a_name_that_looks_alike_is_opened_or_suggested() {
+        let place = Place::new();
+        let (one, two) = ("caf\u{e9}.txt", "cafe\u{301}.txt");
+        place.put(two, "");
+        assert_eq!(open(&place.workspace, &place.path(one)).unwrap().target, place.path(two));
+        place.put("it\u{2019}s.md", "");
+        place.put("no\u{a0}break.md", "");
+        place.put("n", "");
+        std::os::unix::fs::symlink("nowhere/x", place.path("l")).unwrap();
+        for (name, expected) in [
+            ("CAF\u{c9}.txt", format!("There is no file CAF\u{c9}.txt. Did you mean {two}?")),
+            ("it's.md", "There is no file it's.md. Did you mean it\u{2019}s.md?".to_owned()),
+            (
+                "No break.md",
+                "There is no file No break.md. Did you mean no\u{a0}break.md?".to_owned(),
+            ),
+            (
+                "l",
+                "l is a symbolic link that leads nowhere: there is no nowhere/x. Write makes that \
+                 file; ApplyPatch deletes the link."
+                    .to_owned(),
+            ),
+        ] {
+            check(&place, name, &expected);
+        }
     }
 
     #[test]

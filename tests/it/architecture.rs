@@ -15,6 +15,7 @@ const LAYERS: [&[&str]; 9] = [
         "findings",
         "json_schema",
         "json_text",
+        "look_alike",
         "message",
         "patch",
     ],
