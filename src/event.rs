@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::branch::Branch;
 use crate::message::{CallId, Output, Prompt, Reply, StopReason, Usage};
 
-pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
+pub use change::{ChangedBy, Digest, FileChange, FileState, LINK_MODE, Worktree};
 pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
 pub use form::{Choice, Entry, Field, Form, Takes};
 pub use hook::{HookDecision, HookEvent, HookOutcome, HookRan};

@@ -158,13 +158,26 @@ impl Patch {
 
     /// Returns every path that the patch names.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().flat_map(|file| {
-            let (path, to) = match file {
-                FilePatch::Add { path, content: _ } | FilePatch::Delete { path } => (path, None),
-                FilePatch::Update { path, to, hunks: _ } => (path, to.as_ref()),
-            };
-            [Some(path), to].into_iter().flatten().map(String::as_str)
+        self.0.iter().flat_map(FilePatch::paths)
+    }
+
+    /// Returns the paths that are deleted: the entries themselves, also if they are links.
+    pub fn deleted(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|file| match file {
+            FilePatch::Delete { path } => Some(path.as_str()),
+            FilePatch::Add { .. } | FilePatch::Update { .. } => None,
         })
+    }
+}
+
+impl FilePatch {
+    /// Returns the paths that it names: the file's, and where that is moved to.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let (path, to) = match self {
+            Self::Add { path, content: _ } | Self::Delete { path } => (path, None),
+            Self::Update { path, to, hunks: _ } => (path, to.as_ref()),
+        };
+        [Some(path), to].into_iter().flatten().map(String::as_str)
     }
 }
 
@@ -184,6 +197,16 @@ impl Hunk {
             Line::Kept(_) => false,
             Line::Removed(_) | Line::Added(_) => true,
         })
+    }
+}
+
+impl Line {
+    /// Returns what stands in the line.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Kept(text) | Self::Removed(text) | Self::Added(text) => text,
+        }
     }
 }
 

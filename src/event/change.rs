@@ -13,7 +13,8 @@ use crate::message::CallId;
 pub struct FileChange {
     /// Who makes it.
     pub by: ChangedBy,
-    /// The file itself, absolute, every link followed, as text of `path_text`.
+    /// The file itself, absolute, every link followed, as text of `path_text`. If
+    /// it is a symbolic link that changes, the links of its directory alone.
     pub path: Arc<str>,
     /// What it holds before; `None` if there is no file.
     pub before: Option<FileState>,
@@ -35,14 +36,31 @@ pub enum ChangedBy {
     },
 }
 
+/// Mode of a symbolic link, as git records it.
+pub const LINK_MODE: u32 = 0o120_000;
+
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileState {
-    /// Names its bytes.
+    /// Names its bytes; for a symbolic link, those of the path it leads to.
     pub digest: Digest,
-    /// Its permission bits. Of a file that is still to be made they are what is
-    /// asked for; the process's mask may take some away.
+    /// Its permission bits, or [`LINK_MODE`]. Of a file that is still to be made
+    /// they are what is asked for; the process's mask may take some away.
     pub mode: u32,
+}
+
+impl FileState {
+    /// Returns the state of a symbolic link that leads to the path `to`.
+    #[must_use]
+    pub fn of_link(to: &[u8]) -> Self {
+        Self { digest: Digest::of(to), mode: LINK_MODE }
+    }
+
+    /// Returns whether it is a symbolic link.
+    #[must_use]
+    pub fn is_link(self) -> bool {
+        self.mode == LINK_MODE
+    }
 }
 
 /// The BLAKE3 hash of bytes.

@@ -68,7 +68,10 @@ impl Decided {
         };
         let Subjects { words, paths, .. } = subjects;
         let (whole, parts) = match (tool, &words[..]) {
-            _ if subjects.is_unreadable() => (Some(About::Unknown), Vec::new()),
+            // A pattern is about what a link leads to.
+            _ if subjects.is_unreadable() || !subjects.entries.is_empty() => {
+                (Some(About::Unknown), Vec::new())
+            }
             ("Bash", [command]) => {
                 let whole = About::Command { text: command.clone(), only_exactly: true };
                 (Some(whole), shell::plain(command).map_or(Vec::new(), |plain| commands(&plain)))

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use crate::path_text;
-use crate::real_path::locate;
+use crate::real_path::{locate, locate_entry};
 
 /// Files and directories that other programs execute or obey.
 const GUARDED: [&str; 5] = [".git", ".tine", ".claude", ".agents", ".mcp.json"];
@@ -32,13 +32,23 @@ impl<'a> Ground<'a> {
     pub(super) fn guards(self, path: &Path) -> Vec<Guard<'a>> {
         let place = place(self.root(), path, self.roots);
         let place = place.unwrap_or_else(|| resolved(self.root(), path));
-        let parts = place.components().filter_map(|part| {
-            let name = as_elsewhere(&part.as_os_str().to_string_lossy());
-            GUARDED.into_iter().find(|guarded| name == *guarded).map(Guard::Part)
-        });
         let own = holder(self.root(), path, self.own).map(Guard::Own);
-        parts.chain(own).collect()
+        guarded_parts(&place).chain(own).collect()
     }
+
+    /// Returns the same for a directory entry, whose last link is not followed.
+    pub(super) fn guards_of_entry(self, entry: &Path) -> Vec<Guard<'a>> {
+        let above = entry.parent().map_or(Vec::new(), |above| self.guards(above));
+        let own = entry.file_name().map(Path::new);
+        above.into_iter().chain(own.into_iter().flat_map(guarded_parts)).collect()
+    }
+}
+
+fn guarded_parts<'a>(path: &Path) -> impl Iterator<Item = Guard<'a>> {
+    path.components().filter_map(|part| {
+        let name = as_elsewhere(&part.as_os_str().to_string_lossy());
+        GUARDED.into_iter().find(|guarded| name == *guarded).map(Guard::Part)
+    })
 }
 
 /// A place that edits need a rule of their own for.
@@ -63,6 +73,11 @@ impl fmt::Display for Guard<'_> {
 /// where nothing exists; `None` if no tool can open it.
 pub(super) fn opened(root: &Path, path: &Path) -> Option<PathBuf> {
     locate(&root.join(path)).ok()
+}
+
+/// Returns the directory entry that a path names, which may be a link itself.
+pub(super) fn entry(root: &Path, path: &Path) -> PathBuf {
+    locate_entry(&root.join(path)).unwrap_or_else(|_| spelt_out(&root.join(path)))
 }
 
 /// Returns what a deny rule compares for `path`: the file that a tool opens,

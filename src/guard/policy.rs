@@ -5,6 +5,7 @@
 //! that a decision can be explained.
 
 mod allowing;
+mod entries;
 mod following;
 mod governed;
 mod made;
@@ -195,15 +196,18 @@ impl Policy {
             // and has leave to touch no file: nobody need be asked.
             return Explained::allow(Allowed::default(), None, "no file is named");
         }
-        let subjects = subjects::subjects(tool, arguments).called(&self.others);
-        let subjects = subjects.located(self.root()).among(&self.copies);
+        self.explain_about(tool, effect, subjects::subjects(tool, arguments))
+    }
+
+    fn explain_about(&self, tool: &str, effect: Effect, subjects: Subjects) -> Explained {
+        let subjects = subjects.called(&self.others).located(self.root()).among(&self.copies);
         let reading = match (&self.gate, tool, &subjects.words[..]) {
             (Some(gate), "Bash", [command]) => Some(gate.judge(command, self.root(), &self.copies)),
             _ => None,
         };
         let call = Call { tool, effect, subjects, reading };
         let mut explained = self.weigh(&call);
-        let places = call.subjects.paths;
+        let places = call.subjects.into_places();
         let ask = match &mut explained.decision {
             Decision::Ask(ask) => ask,
             Decision::Allow(allowed) => {
@@ -358,7 +362,11 @@ impl Policy {
             format!("the rule `{tool}({shown})` would allow it")
         };
         let ask = |reason: String, path: &Path, more: &str| {
-            let remedy = format!("{}{more}", with_rule(path));
+            let remedy = match call.subjects.entries[..] {
+                [] => format!("{}{more}", with_rule(path)),
+                // A pattern is about what a link leads to.
+                [_, ..] => format!("the rule `{tool}` would allow it"),
+            };
             Explained::ask(self.ask(reason, self.suggestion(call), call, Some(remedy)), None)
         };
         let Some(first) = paths.first() else {
@@ -374,6 +382,9 @@ impl Policy {
                 let reason = format!("`{path_shown}` is outside the workspace");
                 return ask(reason, path, ", and `--add-dir` its directory");
             }
+        }
+        if let Some(reason) = self.why_entry_is_asked(&call.subjects) {
+            return ask(reason, first, "");
         }
         if let Some((path, what)) = self.secret_in(paths) {
             return ask(format!("`{path}` holds {what}"), first, "");

@@ -229,7 +229,7 @@ impl Rule {
     /// command, and the options listed in `launch`. An edit of what programs
     /// execute or obey is allowed only where the rule names that by its name.
     pub(super) fn allows(&self, tool: &str, subjects: &Subjects, ground: Ground<'_>) -> bool {
-        let Subjects { words, paths, originals: _, elsewhere: _, unreadable, others } = subjects;
+        let Subjects { words, paths, entries, unreadable, others, .. } = subjects;
         let all_words = |holds: &dyn Fn(&str) -> bool| {
             !unreadable && !words.is_empty() && words.iter().all(|word| holds(word))
         };
@@ -247,6 +247,8 @@ impl Rule {
                 Specifier::Path(pattern) => {
                     !unreadable
                         && !paths.is_empty()
+                        // Not sure of a link: a pattern is about what it leads to.
+                        && entries.is_empty()
                         && paths.iter().all(|path| {
                             paths::opened(ground.root(), path)
                                 .is_some_and(|path| pattern.allows(&path, ground.root()))
@@ -256,7 +258,7 @@ impl Rule {
             && (!matches!(tool, "Edit" | "Write" | "ApplyPatch")
                 || paths.iter().all(|path| {
                     ground.guards(path).iter().all(|guard| self.names_guard(*guard, ground))
-                }))
+                }) && entries.iter().all(|entry| ground.guards_of_entry(entry).is_empty()))
     }
 
     /// Tells whether the rule allows what a call is about, as it was decided
@@ -297,7 +299,8 @@ impl Rule {
     /// Tells whether the rule denies a call: one part that matches is enough,
     /// and so is one that cannot be read.
     pub(super) fn denies(&self, tool: &str, subjects: &Subjects, root: &Path) -> bool {
-        let Subjects { words, paths, originals, elsewhere, unreadable, others } = subjects;
+        let Subjects { words, paths, originals, elsewhere, unreadable, others, .. } = subjects;
+        let mut entries = subjects.entries.iter().chain(&subjects.original_entries);
         let mut paths = paths.iter().chain(originals);
         // By a name in another case, too: what looks like it is not let through.
         let is_other = |others: &OtherNames| {
@@ -317,6 +320,7 @@ impl Rule {
                 Specifier::Path(pattern) => {
                     let denial = pattern.denial(root);
                     elsewhere.iter().any(|path| pattern.denies_elsewhere(path))
+                        || entries.any(|entry| denial.covers(entry))
                         || paths.any(|path| denial.covers(&paths::resolved(root, path)))
                 }
             }

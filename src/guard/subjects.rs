@@ -18,7 +18,12 @@ pub(super) struct Subjects {
     pub(super) words: Vec<String>,
     /// Its path, in every way the tool may read it.
     pub(super) paths: Vec<PathBuf>,
-    /// What those are copies of: whoever denies these means the copies, too.
+    /// Directory entries that are changed themselves and lead elsewhere: links that are
+    /// deleted. Those of their directories are followed.
+    pub(super) entries: Vec<PathBuf>,
+    /// The originals of those, here or on another machine.
+    pub(super) original_entries: Vec<PathBuf>,
+    /// What the paths are copies of: whoever denies these means the copies, too.
     pub(super) originals: Vec<PathBuf>,
     /// The same on another machine: these are compared as they are.
     pub(super) elsewhere: Vec<PathBuf>,
@@ -32,6 +37,11 @@ impl Subjects {
     /// What is spoken of in a call that names one path.
     pub(super) fn of_path(path: &Path) -> Self {
         Self { paths: vec![path.to_owned()], ..Self::default() }
+    }
+
+    /// Returns the subjects of a change of a directory entry, which may be a link.
+    pub(super) fn of_entry(path: &Path) -> Self {
+        Self { entries: vec![path.to_owned()], ..Self::of_path(path) }
     }
 
     /// What is spoken of in a call that names the copy of a path on another
@@ -58,7 +68,14 @@ impl Subjects {
                 *path = place;
             }
         }
+        let entries = self.entries.iter().map(|entry| paths::entry(root, entry));
+        self.entries = entries.filter(|entry| !self.paths.contains(entry)).collect();
         self
+    }
+
+    /// Returns the files and links that the call may touch.
+    pub(super) fn into_places(self) -> Vec<PathBuf> {
+        self.paths.into_iter().chain(self.entries).collect()
     }
 
     /// Adds what else the tool may be called.
@@ -70,6 +87,9 @@ impl Subjects {
     pub(super) fn among(mut self, copies: &Copies) -> Self {
         self.originals = self.paths.iter().flat_map(|path| copies.originals(path)).collect();
         self.elsewhere = self.paths.iter().flat_map(|path| copies.elsewhere(path)).collect();
+        let of_entry =
+            |entry: &PathBuf| copies.originals(entry).into_iter().chain(copies.elsewhere(entry));
+        self.original_entries = self.entries.iter().flat_map(of_entry).collect();
         self
     }
 }
@@ -94,6 +114,7 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
         "ApplyPatch" => match patch::text(arguments).map(Patch::parse) {
             Some(Ok(patch)) => Subjects {
                 paths: patch.paths().flat_map(path_text::readings).collect(),
+                entries: patch.deleted().flat_map(path_text::readings).collect(),
                 ..Subjects::default()
             },
             Some(Err(_)) | None => Subjects { unreadable: true, ..Subjects::default() },

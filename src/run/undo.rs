@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::dispatcher::{Dispatcher, Effect, Input, Response, Seed};
 use super::now;
-use crate::event::{ChangedBy, Event, FailureKind, FileChange, Outcome, UnitId};
+use crate::event::{ChangedBy, Event, FailureKind, FileChange, FileState, Outcome, UnitId};
 use crate::line::{FromUnit, Told, UnitEvent};
 use crate::path_text;
 use crate::prompt;
@@ -221,16 +221,16 @@ fn told(files: &[&str]) -> Arc<str> {
 impl Step {
     fn change(&self, file: &PlannedFile) -> FileChange {
         let before = self.before();
-        let mode = |to| match before {
+        let mode = |to: FileState| match before {
             // A file that is there keeps its rights.
-            Some(before) => before.mode,
-            None => to,
+            Some(before) if !before.is_link() && !to.is_link() => before.mode,
+            Some(_) | None => to.mode,
         };
         FileChange {
             by: ChangedBy::Undo { from: file.from },
             path: Arc::clone(&file.path),
             before,
-            after: file.to.map(|to| crate::event::FileState { mode: mode(to.mode), ..to }),
+            after: file.to.map(|to| FileState { mode: mode(to), ..to }),
             directories: self.missing_directories(),
         }
     }

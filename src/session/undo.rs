@@ -37,8 +37,22 @@ pub enum Now {
     Missing,
     /// These bytes.
     Holds(Digest),
+    /// It is a symbolic link, and this names the path that it leads to.
+    Link(Digest),
     /// That cannot be told: why.
     Unknown(String),
+}
+
+impl Now {
+    /// Returns what a file in this state holds.
+    #[must_use]
+    pub fn of(state: Option<FileState>) -> Self {
+        match state {
+            None => Self::Missing,
+            Some(state) if state.is_link() => Self::Link(state.digest),
+            Some(state) => Self::Holds(state.digest),
+        }
+    }
 }
 
 /// What is done about files.
@@ -240,7 +254,7 @@ impl Changes {
         let unknown = Now::Unknown("nobody has looked at it".to_owned());
         let files = self.files.iter().map(|(path, file)| {
             let now = now.get(path).unwrap_or(&unknown);
-            (path, file.settled(now), now)
+            (path, file.settled_by(now), now)
         });
         let files: Vec<_> = files.collect();
         let (selected, prompt) = match selection {
@@ -329,7 +343,7 @@ impl Selected {
 
 impl File {
     fn take(&mut self, author: Author, change: &Arc<FileChange>) {
-        self.top = self.settled_by(change.before.map(|state| state.digest)).top;
+        self.top = self.settled_by(&Now::of(change.before)).top;
         let under = self.top;
         self.top = match &change.by {
             ChangedBy::Call(_) => Some(self.changes.len()),
@@ -342,31 +356,20 @@ impl File {
         self.changes.push(Change { author, change: Arc::clone(change), under });
     }
 
-    /// The file as it is, of which was found what it holds now.
-    fn settled(&self, now: &Now) -> Settled<'_> {
-        match now {
-            Now::Missing => self.settled_by(None),
-            Now::Holds(digest) => self.settled_by(Some(*digest)),
-            Now::Unknown(_) => Settled { changes: &self.changes, top: self.top },
-        }
-    }
-
+    /// Returns the file's changes, given what was found there now.
+    ///
     /// An undo that was never made takes nothing back. One may be missing at
     /// the end, where the process died.
-    fn settled_by(&self, found: Option<Digest>) -> Settled<'_> {
+    fn settled_by(&self, found: &Now) -> Settled<'_> {
         if let Some((last, before)) = self.changes.split_last()
             && matches!(last.change.by, ChangedBy::Undo { .. })
-            && found == digest(last.change.before)
-            && found != digest(last.change.after)
+            && *found == Now::of(last.change.before)
+            && *found != Now::of(last.change.after)
         {
             return Settled { changes: before, top: last.under };
         }
         Settled { changes: &self.changes, top: self.top }
     }
-}
-
-fn digest(state: Option<FileState>) -> Option<Digest> {
-    state.map(|state| state.digest)
 }
 
 /// The changes of a file that were made, or may have been.
@@ -419,16 +422,14 @@ impl TakenBack<'_> {
             from: first.author.seq,
             to,
             directories: directories.unwrap_or(0),
-            fate: self.fate(digest(to), now),
+            fate: self.fate(&Now::of(to), now),
         }
     }
 
-    fn fate(&self, to: Option<Digest>, now: &Now) -> Fate {
-        let now = match now {
-            Now::Missing => None,
-            Now::Holds(digest) => Some(*digest),
-            Now::Unknown(why) => return Fate::Stays(Reason::Unknown(why.clone())),
-        };
+    fn fate(&self, to: &Now, now: &Now) -> Fate {
+        if let Now::Unknown(why) = now {
+            return Fate::Stays(Reason::Unknown(why.clone()));
+        }
         if now == to {
             return Fate::AsItWas;
         }
@@ -437,13 +438,13 @@ impl TakenBack<'_> {
         }
         // A change may not have been made: the process died, or the file system
         // refused. Then the file holds what it held before.
-        let goes_on = |change: &FileChange, found: Option<Digest>| {
-            found == digest(change.after) || found == digest(change.before)
+        let goes_on = |change: &FileChange, found: &Now| {
+            *found == Now::of(change.after) || *found == Now::of(change.before)
         };
-        let next = self.changes.iter().skip(1).map(|next| digest(next.change.before));
-        let found = next.chain([now]);
+        let next = self.changes.iter().skip(1).map(|next| Now::of(next.change.before));
+        let found = next.chain([now.clone()]);
         let broken =
-            self.changes.iter().zip(found).find(|(change, found)| !goes_on(&change.change, *found));
+            self.changes.iter().zip(found).find(|(change, found)| !goes_on(&change.change, found));
         match broken {
             Some((change, _)) => Fate::Stays(Reason::Outside(change.author.seq)),
             None => Fate::GoesBack,

@@ -10,6 +10,7 @@ pub mod commit;
 
 use std::fs::Metadata;
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::UnitId;
+use crate::event::{FileState, UnitId};
 
 use crate::path_text;
 
@@ -58,6 +59,8 @@ pub struct Before {
     pub bytes: Contents,
     /// Whose it was, and who might do what with it.
     pub rights: Rights,
+    /// True if it has other hard links.
+    pub has_other_names: bool,
     stamp: Stamp,
 }
 
@@ -88,8 +91,8 @@ pub struct Planned {
     pub change: Change,
 }
 
-/// What shall become of a link itself. It is not locked: tools follow links,
-/// so none of them changes one.
+/// What shall become of a link itself. It is not locked: all other changes follow
+/// links, and one that was changed since it was looked at stays as it is.
 #[derive(Debug)]
 pub struct Relink {
     /// Its name, with every link above it followed.
@@ -126,8 +129,7 @@ pub async fn make(
     make_with_links(context, call, changes, Vec::new()).await
 }
 
-/// Makes changes as [`make`] does, and before them those of links. No log can
-/// tell of these, so nobody can undo them: who makes them has to say so.
+/// Makes changes as [`make`] does, and before them those of links.
 ///
 /// # Errors
 ///
@@ -141,7 +143,7 @@ pub async fn make_with_links(
     if context.cancel.is_cancelled() {
         return Err(cancelled(Duration::ZERO));
     }
-    let changes = journal::record(context, &call.id, changes).await?;
+    let (changes, links) = journal::record(context, &call.id, changes, links).await?;
     let workspace = Arc::clone(&context.workspace);
     to_the_end(move || {
         let done = commit(&workspace, changes, &links);
@@ -293,14 +295,24 @@ impl Held {
 
 impl Before {
     fn of(bytes: Vec<u8>, metadata: &Metadata) -> Self {
-        let bytes = bytes.into();
-        Self { bytes, rights: Rights::of(metadata), stamp: Stamp::of(metadata) }
+        Self {
+            bytes: bytes.into(),
+            rights: Rights::of(metadata),
+            has_other_names: metadata.nlink() > 1,
+            stamp: Stamp::of(metadata),
+        }
     }
 
     /// Returns the hash of the bytes.
     #[must_use]
     pub fn hash(&self) -> blake3::Hash {
         self.bytes.hash()
+    }
+
+    /// Returns what a log calls it.
+    #[must_use]
+    pub fn state(&self) -> FileState {
+        FileState { digest: self.bytes.digest(), mode: self.rights.mode }
     }
 }
 
@@ -397,7 +409,20 @@ impl Planned {
     }
 }
 
-/// Returns the words for a change that was not an ordinary one; may be empty.
+/// Returns a note about links through which a file was written; may be empty.
+#[must_use]
+pub fn written_note(held: &Held, made: Made) -> String {
+    let link = match held.path.read_link() {
+        Ok(_) => {
+            let (shown, target) = (held.shown(), &held.lock.target);
+            let target = path_text::shown(&held.workspace.root, target);
+            format!(" {shown} is a symbolic link and stays one: the change is in {target}.")
+        }
+        Err(_) => String::new(),
+    };
+    link + in_place_note(made)
+}
+
 #[must_use]
 pub fn in_place_note(made: Made) -> &'static str {
     match made {

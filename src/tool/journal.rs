@@ -5,6 +5,7 @@
 //! log, the file itself says. What is done with it is the business of
 //! [`crate::session::undo`].
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::path_text;
 use crate::session::{Blobs, NotKept};
 
 use super::blocking::{cancelled, to_the_end};
-use super::change::{Change, Planned};
+use super::change::{Before, Change, Planned, Relink};
 use super::{ToolContext, ToolError};
 
 /// Keeps what the files hold, and returns the changes once the log has them on
@@ -32,17 +33,20 @@ pub(super) async fn record(
     context: &ToolContext,
     call: &CallId,
     changes: Vec<Planned>,
-) -> Result<Vec<Planned>, ToolError> {
+    links: Vec<Relink>,
+) -> Result<(Vec<Planned>, Vec<Relink>), ToolError> {
     let (blobs, by) = (context.workspace.before.clone(), ChangedBy::Call(call.clone()));
     let (tell, is_told) = oneshot::channel();
     // They move along, so that they stay locked whoever stops waiting.
     let keeping = to_the_end(move || {
         // Hashing takes its time, too.
-        let told = changes.iter().filter_map(|planned| told(planned, &by)).collect::<Vec<_>>();
+        let relinked = links.iter().filter_map(|link| told_of_link(link, &by));
+        let told = changes.iter().filter_map(|planned| told(planned, &by)).chain(relinked);
+        let told: Vec<FileChange> = told.collect();
         // Who listens has stopped waiting for the call.
         let _ = tell.send(told);
-        let lost = keep(&blobs, &changes).err();
-        (changes, lost)
+        let lost = keep(&blobs, &changes, &links).err();
+        (changes, links, lost)
     });
     let line = &context.line;
     let asking = async {
@@ -53,7 +57,7 @@ pub(super) async fn record(
     };
     // Side by side, since each waits for the disk. Both are there before a file
     // changes, and until then neither is worth anything.
-    let ((changes, lost), answers) = tokio::join!(keeping, asking);
+    let ((changes, links, lost), answers) = tokio::join!(keeping, asking);
     if let Some(error) = lost
         && context.workspace.before.is_first_warning()
     {
@@ -61,32 +65,26 @@ pub(super) async fn record(
         line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
     }
     match answers.iter().all(Option::is_some) {
-        true => Ok(changes),
+        true => Ok((changes, links)),
         false => Err(cancelled(Duration::ZERO)),
     }
 }
 
-/// Keeps what the files hold.
-fn keep(blobs: &Blobs, changes: &[Planned]) -> Result<(), NotKept> {
+/// Keeps what the files hold and where the links lead.
+fn keep(blobs: &Blobs, changes: &[Planned], links: &[Relink]) -> Result<(), NotKept> {
     let held = changes.iter().filter_map(|planned| planned.before.as_ref());
-    blobs.keep_all(held.map(|before| (before.bytes.digest(), &*before.bytes)))
+    let held = held.map(|before| (before.bytes.digest(), &*before.bytes));
+    let links =
+        links.iter().map(|link| (link.was.state().digest, link.was.to.as_os_str().as_bytes()));
+    blobs.keep_all(held.chain(links))
 }
 
 /// Returns what is told of a change; `None` if it changes nothing.
 fn told(planned: &Planned, by: &ChangedBy) -> Option<FileChange> {
     let Planned { held, before, change } = planned;
     let target = &held.lock.target;
-    let before = before
-        .as_ref()
-        .map(|before| FileState { digest: before.bytes.digest(), mode: before.rights.mode });
-    let after = match change {
-        Change::Write { bytes, access } => {
-            let mode = access.mode(before.map(|before| before.mode));
-            Some(FileState { digest: bytes.digest(), mode })
-        }
-        // What a link leads to is not among what a log can say: the file is gone.
-        Change::Delete | Change::Link(_) => None,
-    };
+    let before = before.as_ref().map(Before::state);
+    let after = state_after(change, before.map(|before| before.mode));
     (before != after).then(|| FileChange {
         by: by.clone(),
         path: path_text::to_text(target).into(),
@@ -94,6 +92,30 @@ fn told(planned: &Planned, by: &ChangedBy) -> Option<FileChange> {
         after,
         directories: if held.lock.spot.is_some() { 0 } else { missing_directories(target) },
     })
+}
+
+/// Returns the record of a change of a link; `None` if it changes nothing.
+fn told_of_link(link: &Relink, by: &ChangedBy) -> Option<FileChange> {
+    let Relink { path, was, change } = link;
+    let (before, after) = (Some(was.state()), state_after(change, None));
+    (before != after).then(|| FileChange {
+        by: by.clone(),
+        path: path_text::to_text(path).into(),
+        before,
+        after,
+        directories: 0,
+    })
+}
+
+/// Returns what a change makes of a file that had the mode `before`.
+fn state_after(change: &Change, before: Option<u32>) -> Option<FileState> {
+    match change {
+        Change::Write { bytes, access } => {
+            Some(FileState { digest: bytes.digest(), mode: access.mode(before) })
+        }
+        Change::Link(to) => Some(FileState::of_link(to.as_os_str().as_bytes())),
+        Change::Delete => None,
+    }
 }
 
 /// How many of the directories above a file are not there.

@@ -10,14 +10,12 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
-use serde_json::json;
 
 use crate::git::worktree::{
     Change, FILE_CAP, Merged, Node, NodeKind, Side, contents, link_target, merge,
 };
 use crate::git::{Git, GitError};
-use crate::guard::{Decision, Effect, Mode, Policy};
-use crate::path_text;
+use crate::guard::{Decision, Mode, Policy};
 use crate::prompt::cut;
 
 /// Most characters of one file's conflicts that a parent reads.
@@ -157,8 +155,7 @@ impl Target<'_> {
         // What a mode would ask about was asked in the worktree. What a rule is
         // about may have come to be there in any way: by a command, for one. And
         // nothing that is planned changes a file, wherever it is done.
-        let call = json!({"file_path": path_text::to_text(path)});
-        let explained = self.policy.explain("Edit", Effect::Edits, &call);
+        let explained = self.policy.explain_entry(path);
         let is_forbidden = explained.rule.is_some() || self.policy.mode() == Mode::Plan;
         match (explained.decision, explained.rule) {
             (Decision::Deny { reason }, _) if is_forbidden => Some(reason),

@@ -2,8 +2,8 @@
 //! of them, or none.
 //!
 //! They go through the door of the file tools, so files are locked, journalled
-//! and noted like any edit, and no link leads them elsewhere. Links, which no
-//! tool makes, go through it as well, but no log can tell of them.
+//! and noted like any edit, and no link leads them elsewhere. Links go through it
+//! as well: one that is made, led elsewhere or removed is journalled itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,8 +11,7 @@ use std::sync::Arc;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::plan::{Regular, Step, Thing};
-use crate::event::{Confinement, NoticeLevel};
-use crate::line::Told;
+use crate::event::Confinement;
 use crate::path_text;
 use crate::tool::blocking::to_the_end;
 use crate::tool::change::commit::Link;
@@ -23,9 +22,6 @@ use crate::tool::{Granted, ToolContext, ToolError, Workspace};
 
 /// What the changes of a worktree are called where each belongs to a call.
 const CALL: &str = "worktree";
-
-/// Most links that people are told of by name.
-const NAMED_CAP: usize = 20;
 
 /// Files of a working tree that no unit changes meanwhile.
 pub(super) struct Hold {
@@ -57,7 +53,6 @@ impl Hold {
         steps: Vec<Step>,
     ) -> Result<(), ToolError> {
         let Self { call, held } = self;
-        let links = links_of(&steps);
         let gone: Vec<PathBuf> = steps
             .iter()
             .filter(|step| step.to == Thing::Nothing)
@@ -68,26 +63,8 @@ impl Hold {
         make_with_links(context, &call, planned, relinked).await?;
         let (workspace, top) = (Arc::clone(&context.workspace), top.to_owned());
         to_the_end(move || remove_empty(&workspace.roots, &top, &gone)).await;
-        if let Some(links) = links {
-            let text = format!("what was done to these links cannot be undone: {links}");
-            let level = NoticeLevel::Warning;
-            context.line.tell(Told::Notice { level, text: text.into() }).await;
-        }
         Ok(())
     }
-}
-
-/// Names the links that come, go or lead elsewhere; `None` if there are none.
-fn links_of(steps: &[Step]) -> Option<String> {
-    let is_link = |thing: &Thing| matches!(thing, Thing::Link(_));
-    let links = steps.iter().filter(|step| is_link(&step.from) || is_link(&step.to));
-    let mut names: Vec<String> = links.map(|step| path_text::to_text(&step.path)).collect();
-    let more = names.len().saturating_sub(NAMED_CAP);
-    names.truncate(NAMED_CAP);
-    if more > 0 {
-        names.push(format!("and {more} more"));
-    }
-    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// Works out every change. Nobody but another program can have changed
@@ -279,11 +256,21 @@ mod tests {
         let mode = |name: &str| place.path(name).symlink_metadata().unwrap().permissions().mode();
         assert_eq!((mode("link"), place.bytes("link")), (mode("run"), b"new".to_vec()));
         assert_eq!((mode("run") & 0o100, place.path("d").exists()), (0o100, false));
-        let told: Vec<_> = place.changes().iter().map(|change| change.before).collect();
-        let digest = told[1].unwrap().digest;
-        assert_eq!(
-            (told.len(), place.workspace.before.read(digest).unwrap()),
-            (3, b"old".to_vec())
-        );
+        // A link that becomes a file, or a file that becomes one, can be undone as well.
+        let told = place.changes();
+        let change = |name: &str| {
+            let path = crate::path_text::to_text(&place.path(name));
+            told.iter().find(|change| *change.path == *path).unwrap()
+        };
+        let kept = |name: &str| {
+            let digest = change(name).before.unwrap().digest;
+            place.workspace.before.read(digest).unwrap()
+        };
+        assert_eq!((told.len(), kept("file"), kept("link")), (4, b"old".into(), b"before".into()));
+        let is_link = |name: &str| {
+            let (before, after) = (change(name).before, change(name).after);
+            [before, after].map(|state| state.unwrap().is_link())
+        };
+        assert_eq!((is_link("file"), is_link("link")), ([false, true], [true, false]));
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn allowing<'a, R: AsRef<Rule>>(
                 let plain = shell::plain(command).ok()?;
                 Some(plain.texts().map(Subjects::of_command).collect())
             }
-            ("ApplyPatch", _) => {
+            ("ApplyPatch", _) if subjects.entries.is_empty() => {
                 Some(subjects.paths.iter().map(|it| Subjects::of_path(it)).collect())
             }
             _ => None,

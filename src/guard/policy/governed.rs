@@ -56,7 +56,7 @@ impl Policy {
     /// Tells whether rules may allow what a call is about.
     pub(super) fn is_in_bounds(&self, subjects: &Subjects) -> bool {
         let is_inside = |path: &PathBuf| paths::place(self.root(), path, &self.roots).is_some();
-        !self.is_governed || subjects.paths.iter().all(is_inside)
+        !self.is_governed || (subjects.entries.is_empty() && subjects.paths.iter().all(is_inside))
     }
 
     /// Returns the rules whose files searches show though they hold secrets.

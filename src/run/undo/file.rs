@@ -1,7 +1,9 @@
 //! Putting files back: each is looked at once more, and all of them go through
 //! the door of the file tools or none.
 
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{UnlinkatFlags, getegid, geteuid, unlinkat};
@@ -10,16 +12,15 @@ use super::UndoError;
 use crate::event::FileState;
 use crate::session::undo::{Now, PlannedFile};
 use crate::session::{Blobs, NotKept};
-use crate::tool::change::commit::{self, Piece, Undone, Was};
-use crate::tool::change::{Before, Change};
+use crate::tool::change::Change;
+use crate::tool::change::commit::{self, FoundEntry, Piece, Undone};
 use crate::tool::replace::{Access, Rights};
 use crate::tool::roots::{Roots, Spot};
 
 /// Returns what a file holds.
 pub(super) fn look(roots: &Roots, target: &Path) -> Now {
     match found(roots, target) {
-        Ok(None) => Now::Missing,
-        Ok(Some(found)) => Now::Holds(found.bytes.digest()),
+        Ok(found) => now(&found),
         Err(error) => Now::Unknown(error.to_string()),
     }
 }
@@ -28,7 +29,7 @@ pub(super) fn look(roots: &Roots, target: &Path) -> Now {
 #[derive(Debug)]
 pub(super) struct Step {
     target: PathBuf,
-    found: Option<Before>,
+    found: FoundEntry,
     change: Change,
     /// How many of the directories above it go with it.
     directories: u32,
@@ -48,40 +49,42 @@ impl Step {
         (file, bytes): (&PlannedFile, Option<Vec<u8>>),
     ) -> io::Result<Self> {
         let found = found(roots, &target)?;
-        let now = found.as_ref().map_or(Now::Missing, |found| Now::Holds(found.bytes.digest()));
-        if now != *before {
+        if now(&found) != *before {
             return Err(io::Error::other("it was changed just now"));
         }
-        let change = match bytes {
-            Some(bytes) => {
+        let change = match (bytes, file.to) {
+            (Some(bytes), Some(to)) if to.is_link() => {
+                Change::Link(OsString::from_vec(bytes).into())
+            }
+            (Some(bytes), to) => {
                 // A file that is there keeps its rights.
                 let access = match found {
-                    Some(_) => Access::Usual,
-                    None => Access::Exactly(own(file.to.map_or(0, |to| to.mode))),
+                    FoundEntry::File(_) => Access::Usual,
+                    FoundEntry::Nothing | FoundEntry::Link(_) => {
+                        Access::Exactly(own(to.map_or(0, |to| to.mode)))
+                    }
                 };
                 Change::Write { bytes: bytes.into(), access }
             }
-            None => Change::Delete,
+            (None, _) => Change::Delete,
         };
         Ok(Self { target, found, change, directories: file.directories })
     }
 
     /// Keeps what it holds, so that this can be undone.
     pub(super) fn keep(&self, blobs: &Blobs) -> Result<(), NotKept> {
-        let found = self.found.as_ref();
-        found.map_or(Ok(()), |found| blobs.keep(found.bytes.digest(), &found.bytes))
+        let found = self.found.state();
+        found.map_or(Ok(()), |(state, bytes)| blobs.keep(state.digest, bytes))
     }
 
     pub(super) fn before(&self) -> Option<FileState> {
-        let state =
-            |found: &Before| FileState { digest: found.bytes.digest(), mode: found.rights.mode };
-        self.found.as_ref().map(state)
+        self.found.state().map(|(state, _)| state)
     }
 
     pub(super) fn missing_directories(&self) -> u32 {
         match self.found {
-            Some(_) => 0,
-            None => crate::tool::missing_directories(&self.target),
+            FoundEntry::File(_) | FoundEntry::Link(_) => 0,
+            FoundEntry::Nothing => crate::tool::missing_directories(&self.target),
         }
     }
 
@@ -89,7 +92,7 @@ impl Step {
         let Self { target, found, change, directories: _ } = self;
         // No directory is held: there may be more files than a process may
         // have open.
-        Piece { roots, target, spot: None, was: Was::file(found.as_ref()), change }
+        Piece { roots, target, spot: None, was: found.was(), change }
     }
 }
 
@@ -130,10 +133,14 @@ fn own(mode: u32) -> Rights {
     Rights { mode, owner: geteuid().as_raw(), group: getegid().as_raw() }
 }
 
-/// Reads a file; `None` if there is none.
-fn found(roots: &Roots, target: &Path) -> io::Result<Option<Before>> {
+/// Reads a file or a link.
+fn found(roots: &Roots, target: &Path) -> io::Result<FoundEntry> {
     match roots.spot(target) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FoundEntry::Nothing),
         spot => commit::look(&spot?),
     }
+}
+
+fn now(found: &FoundEntry) -> Now {
+    Now::of(found.state().map(|(state, _)| state))
 }

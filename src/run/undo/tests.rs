@@ -230,8 +230,66 @@ fn what_is_no_longer_a_file_or_whose_bytes_are_lost_stays() {
     symlink("e", place.path("c")).unwrap();
     let (_, plan) = place.look();
     let unknown = |why: &str| Fate::Stays(Reason::Unknown(why.to_owned()));
-    let link = unknown("a link has come to stand on its path");
-    assert_eq!(fates(&plan), [&link, &unknown("what it held before was not kept"), &link]);
+    let above = unknown("a link has come to stand on its path");
+    let lost = unknown("what it held before was not kept");
+    assert_eq!(fates(&plan), [&Fate::Stays(Reason::Outside(Seq(3))), &lost, &above]);
+}
+
+#[test]
+fn links_go_back_as_links_and_files_as_files() {
+    let mut place = Place::new();
+    let blobs = Blobs::of(&place.directory.path().join("session"));
+    let link = |to: &str| Some(FileState::of_link(to.as_bytes()));
+    let file = |text: &str| Some(FileState { digest: Digest::of(text.as_bytes()), mode: 0o640 });
+    // Whether the bytes are alike does not matter: a link is no file.
+    let changes = [
+        ("deleted", link("to"), None),
+        ("made", None, link("to")),
+        ("led", link("to"), link("there")),
+        ("filed", link("to"), file("to")),
+        ("linked", file("to"), link("to")),
+    ];
+    blobs.keep(Digest::of(b"to"), b"to").unwrap();
+    for (name, before, after) in changes {
+        place.say(EventKind::FileChanged(Arc::new(FileChange {
+            by: ChangedBy::Call("call".into()),
+            path: path_text::to_text(&place.path(name)).into(),
+            before,
+            after,
+            directories: 0,
+        })));
+        match after {
+            Some(state) if state.is_link() => {
+                symlink(if name == "led" { "there" } else { "to" }, place.path(name)).unwrap();
+            }
+            Some(_) => std::fs::write(place.path(name), "to").unwrap(),
+            None => {}
+        }
+    }
+    let stand = |place: &Place| {
+        changes.map(|(name, ..)| match place.path(name).read_link() {
+            Ok(to) => format!("-> {}", to.display()),
+            Err(_) => std::fs::read_to_string(place.path(name)).unwrap_or_default(),
+        })
+    };
+    let after = stand(&place);
+    assert_eq!(after, ["", "-> to", "-> there", "to", "-> to"]);
+    place.undo().unwrap();
+    assert_eq!(stand(&place), ["-> to", "", "-> to", "-> to", "to"]);
+    let mode = place.path("linked").symlink_metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o640);
+    // One that leads elsewhere by now stays.
+    let mut place = Place::new();
+    place.say(EventKind::FileChanged(Arc::new(FileChange {
+        by: ChangedBy::Call("call".into()),
+        path: path_text::to_text(&place.path("led")).into(),
+        before: link("to"),
+        after: link("there"),
+        directories: 0,
+    })));
+    symlink("elsewhere", place.path("led")).unwrap();
+    let (_, plan) = place.look();
+    assert_eq!(fates(&plan), [&Fate::Stays(Reason::Outside(Seq(3)))]);
 }
 
 #[test]

@@ -6,14 +6,16 @@
 //! it: what somebody else wrote in between stays.
 
 use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{OFlag, readlinkat};
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 
 use super::{Before, Change, FILE_CAP};
+use crate::event::FileState;
 use crate::tool::replace::{self, Failed, Made, Stamp};
-use crate::tool::roots::{Roots, Spot};
+use crate::tool::roots::{Roots, Spot, is_swapped};
 
 /// One file, and what shall become of it.
 #[derive(Debug)]
@@ -40,6 +42,40 @@ pub enum Was<'a> {
     File(&'a Before),
     /// A link.
     Link(&'a Link),
+}
+
+/// Entry of a directory as it was found.
+#[derive(Debug)]
+pub enum FoundEntry {
+    /// Nothing.
+    Nothing,
+    /// A file.
+    File(Before),
+    /// A link.
+    Link(Link),
+}
+
+impl FoundEntry {
+    /// Returns what a change of the name starts from.
+    #[must_use]
+    pub fn was(&self) -> Was<'_> {
+        match self {
+            Self::Nothing => Was::Nothing,
+            Self::File(before) => Was::File(before),
+            Self::Link(link) => Was::Link(link),
+        }
+    }
+
+    /// Returns what a log calls it, and the bytes that it names; `None` if there is
+    /// nothing.
+    #[must_use]
+    pub fn state(&self) -> Option<(FileState, &[u8])> {
+        match self {
+            Self::Nothing => None,
+            Self::File(before) => Some((before.state(), &before.bytes)),
+            Self::Link(link) => Some((link.state(), link.to.as_os_str().as_bytes())),
+        }
+    }
 }
 
 /// A symbolic link.
@@ -113,15 +149,28 @@ impl Link {
         let to = readlinkat(spot.directory(), spot.name())?.into();
         Ok(Some(Self { to, stamp }))
     }
+
+    /// Returns what a log calls it.
+    #[must_use]
+    pub fn state(&self) -> FileState {
+        FileState::of_link(self.to.as_os_str().as_bytes())
+    }
 }
 
-/// Reads the file of a spot; `None` if there is none.
+/// Reads the file or the link of a spot.
 ///
 /// # Errors
 ///
-/// It is no regular file, or a large one, or cannot be read.
-pub fn look(spot: &Spot) -> io::Result<Option<Before>> {
-    let Some(metadata) = spot.metadata()? else { return Ok(None) };
+/// It is neither, or a large file, or cannot be read.
+pub fn look(spot: &Spot) -> io::Result<FoundEntry> {
+    let metadata = match spot.metadata() {
+        Ok(Some(metadata)) => metadata,
+        Ok(None) => return Ok(FoundEntry::Nothing),
+        Err(error) if is_swapped(&error) => {
+            return Ok(Link::at(spot)?.map_or(FoundEntry::Nothing, FoundEntry::Link));
+        }
+        Err(error) => return Err(error),
+    };
     if !metadata.is_file() {
         // Opening a pipe waits for its other end.
         return Err(io::Error::other("it is no regular file any more"));
@@ -136,7 +185,7 @@ pub fn look(spot: &Spot) -> io::Result<Option<Before>> {
     file.take(FILE_CAP + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > FILE_CAP {
         true => Err(too_large()),
-        false => Ok(Some(Before::of(bytes, &metadata))),
+        false => Ok(FoundEntry::File(Before::of(bytes, &metadata))),
     }
 }
 
@@ -273,7 +322,10 @@ mod tests {
         }
 
         fn look(&self, name: &str) -> Option<Before> {
-            look(&self.roots.spot(&self.root.join(name)).unwrap()).unwrap()
+            match look(&self.roots.spot(&self.root.join(name)).unwrap()).unwrap() {
+                FoundEntry::File(before) => Some(before),
+                FoundEntry::Nothing | FoundEntry::Link(_) => None,
+            }
         }
 
         fn piece<'a>(
