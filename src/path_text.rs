@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use thiserror::Error;
+
 /// Writes a path as one line of text; [`from_text`] gives the same path back.
 #[must_use]
 pub fn to_text(path: &Path) -> String {
@@ -47,15 +49,61 @@ pub fn from_text(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
+/// Why a text is not taken for a path: a shell or a browser would read it as another.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error(
+    "`{text}` begins with `{start}`, which tools do not expand: it would name a file or directory \
+     called `{start}`, and there is none. Give the whole path{}, or one from the working directory",
+    if start.starts_with("file:") { String::new() } else { format!(" (in Bash, `echo {start}` prints it)") }
+)]
+pub struct Unexpanded {
+    text: String,
+    /// The part that is not expanded.
+    start: String,
+}
+
 /// Returns the path a model means by `text`; relative ones start at `root`.
 ///
 /// A file with literally that name comes first, so that a name which looks
-/// like an escape can be given as it is. `~` has no special meaning.
-#[must_use]
-pub fn resolve(root: &Path, text: &str) -> PathBuf {
+/// like an escape can be given as it is.
+///
+/// # Errors
+///
+/// It begins with `~`, a variable or a scheme, and nothing here has that name. Such a
+/// text is always meant for somebody who expands it.
+pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Unexpanded> {
+    if let Some(start) = expandable(text)
+        && root.join(start).symlink_metadata().is_err()
+    {
+        return Err(Unexpanded { text: text.to_owned(), start: start.to_owned() });
+    }
     let literal = root.join(text);
     let read = root.join(from_text(text));
-    if read == literal || literal.symlink_metadata().is_ok() { literal } else { read }
+    Ok(if read == literal || literal.symlink_metadata().is_ok() { literal } else { read })
+}
+
+/// Returns the first name of a path if a shell would put something else in its place.
+fn expandable(text: &str) -> Option<&str> {
+    let (first, has_more) = text.split_once('/').map_or((text, false), |(first, _)| (first, true));
+    let is_name = |name: &str, is_in: fn(char) -> bool| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(|c| is_in(c) || c == '_' || c.is_ascii_digit())
+    };
+    let is_user = |name: &str| is_name(name, |c| c.is_ascii_lowercase() || c == '-');
+    let is_variable = |name: &str| is_name(name, |c| c.is_ascii_uppercase());
+    let braced = |name: &str| {
+        let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+        name.is_some_and(is_variable)
+    };
+    let is_expandable = match first.split_at_checked(1) {
+        Some(("~", "")) => true,
+        Some(("~", user)) => has_more && is_user(user),
+        Some(("$", name)) => is_variable(name) || braced(name),
+        Some(_) => text.starts_with("file://"),
+        None => false,
+    };
+    is_expandable.then_some(first)
 }
 
 /// Returns every path that [`resolve`] may take `text` for. Which one it is
@@ -138,17 +186,58 @@ mod tests {
     #[test]
     fn resolve_prefers_a_file_with_literally_that_name() {
         let place = tempfile::tempdir().unwrap();
-        assert_eq!(resolve(place.path(), r"a\x41"), place.path().join("aA"));
+        let resolved = |text| resolve(place.path(), text).unwrap();
+        assert_eq!(resolved(r"a\x41"), place.path().join("aA"));
         std::fs::write(place.path().join(r"a\x41"), "").unwrap();
-        assert_eq!(resolve(place.path(), r"a\x41"), place.path().join(r"a\x41"));
+        assert_eq!(resolved(r"a\x41"), place.path().join(r"a\x41"));
     }
 
     #[test]
-    fn resolve_starts_at_the_root_and_gives_the_tilde_no_meaning() {
+    fn resolve_starts_at_the_root() {
         let root = Path::new("/w");
-        assert_eq!(resolve(root, "a/b"), Path::new("/w/a/b"));
-        assert_eq!(resolve(root, "/a/b"), Path::new("/a/b"));
-        assert_eq!(resolve(root, "~/b"), Path::new("/w/~/b"));
+        assert_eq!(resolve(root, "a/b").unwrap(), Path::new("/w/a/b"));
+        assert_eq!(resolve(root, "/a/b").unwrap(), Path::new("/a/b"));
+    }
+
+    #[test]
+    fn what_a_shell_would_expand_is_refused_unless_it_is_the_name_of_something() {
+        let place = tempfile::tempdir().unwrap();
+        for text in [
+            "~",
+            "~/",
+            "~/b",
+            "~ada/b",
+            "$HOME",
+            "$HOME/b",
+            "${HOME}/b",
+            "$XDG_DATA_HOME/b",
+            "file:///b",
+        ] {
+            assert!(resolve(place.path(), text).is_err(), "{text}");
+        }
+        for text in [
+            "~b",
+            "a/~/b",
+            "./~/b",
+            "b~",
+            "~$doc.docx",
+            "$",
+            "$id.tsx",
+            "$lib/b",
+            "~1/b",
+            "{A}/b",
+            "file:b",
+        ] {
+            assert_eq!(resolve(place.path(), text).unwrap(), place.path().join(text));
+        }
+        std::fs::create_dir(place.path().join("~")).unwrap();
+        assert_eq!(resolve(place.path(), "~/b").unwrap(), place.path().join("~/b"));
+        assert_eq!(
+            resolve(place.path(), "$HOME/b").unwrap_err().to_string(),
+            "`$HOME/b` begins with `$HOME`, which tools do not expand: it would name a file or \
+             directory called `$HOME`, and there is none. Give the whole path (in Bash, `echo \
+             $HOME` prints it), or one from the working directory"
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod change;
 pub mod coerce;
 pub mod contents;
 pub mod edit;
+pub mod encoding;
 pub mod files;
 pub mod fork_point;
 pub mod glob;

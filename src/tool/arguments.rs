@@ -5,11 +5,15 @@
 //! into what the tool needs or into a sentence that names the parameter.
 //! Models write numbers and truths as strings now and then; that is forgiven.
 
+use std::path::{Path, PathBuf};
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::message::ToolSchema;
+use crate::path_text;
+use crate::real_path::locate;
 
 use super::ToolError;
 use super::bound::first_characters;
@@ -59,6 +63,30 @@ pub fn optional_text(name: &str, value: Value) -> Result<Option<String>, ToolErr
         return Ok(None);
     }
     any_text(name, value).map(|text| Some(text).filter(|text| !text.is_empty()))
+}
+
+/// Returns the path that a text means; relative ones start at `root`.
+///
+/// # Errors
+///
+/// It is meant for a shell that expands it.
+pub fn path(root: &Path, text: &str) -> Result<PathBuf, ToolError> {
+    path_text::resolve(root, text).map_err(|error| ToolError::tell(format!("{error}.")))
+}
+
+/// Returns the path of what a search goes through. If nothing has its name, the name may
+/// be there in another normal form, as for files that are opened.
+///
+/// # Errors
+///
+/// As for [`path`].
+pub fn search_path(root: &Path, text: &str) -> Result<PathBuf, ToolError> {
+    let path = path(root, text)?;
+    if path.symlink_metadata().is_ok() {
+        return Ok(path);
+    }
+    let located = locate(&path).ok().filter(|located| located.exists());
+    Ok(located.unwrap_or(path))
 }
 
 /// Returns a whole number that may be missing.

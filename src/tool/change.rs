@@ -423,8 +423,7 @@ pub fn written_note(held: &Held, made: Made) -> String {
     link + in_place_note(made)
 }
 
-#[must_use]
-pub fn in_place_note(made: Made) -> &'static str {
+fn in_place_note(made: Made) -> &'static str {
     match made {
         Made::Created | Made::Renamed | Made::Deleted => "",
         Made::InPlaceForLinks => {

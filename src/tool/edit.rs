@@ -1,33 +1,51 @@
 //! The Edit tool: one piece of a file for another.
 //!
 //! It works on bytes: what lies outside the match is never decoded, so line
-//! ends, byte order marks and other encodings survive. The match itself proves
-//! that the model knows the place, so no earlier Read is asked for.
+//! ends, byte order marks and other encodings survive. Only UTF-16 is decoded, and
+//! written back as it was. The match itself proves that the model knows the place, so
+//! no earlier Read is asked for.
 
 pub(super) mod excerpt;
 pub(super) mod find;
-mod forgive;
+pub(super) mod forgive;
 pub(super) mod indent;
+pub(super) mod nearest;
+pub(super) mod rewrite;
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::look_alike::named_differences;
 use crate::message::{Output, ToolSchema};
-use crate::path_text;
 
 use super::arguments;
 use super::blocking::to_the_end;
-use super::change::{Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
-use super::contents::Contents;
+use super::bound::first_characters;
+use super::change::{Before, Change, Done, FILE_CAP, Held, Planned, make, written_note};
+use super::encoding::{Encoding, conversion_hint};
 use super::replace::Access;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
-use excerpt::excerpt;
-use forgive::{Fitted, Found};
+use excerpt::{excerpt, numbered};
+use forgive::{Fitted, Found, Leniency, plain_line};
+use indent::foreign_note;
+use nearest::nearest_line;
 
 /// Most line numbers that are listed for one call.
 const PLACES_CAP: usize = 20;
+
+/// Maximum characters that are named for one call.
+const CHARACTERS_CAP: usize = 5;
+
+/// Maximum lines of the nearest place that an error shows.
+const NEAREST_LINES: usize = 8;
+
+/// Maximum characters of a line that an error quotes.
+const QUOTE_CAP: usize = 120;
+
+/// Bytes of a file that show in which encoding it is.
+const HINT_BYTES: usize = 8_000;
 
 /// Edits files.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +79,7 @@ impl Tool for Edit {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (path, wanted) = Wanted::parse(arguments)?;
-            let path = path_text::resolve(&context.workspace.root, &path);
+            let path = arguments::path(&context.workspace.root, &path)?;
             let held = Held::wait(context, call, path).await?;
             let (planned, told) = to_the_end(move || plan(held, &wanted)).await?;
             let done = make(context, call, vec![planned]).await?;
@@ -109,13 +127,22 @@ impl Wanted {
 
     /// Returns the same change with line ends as in the file. A model is shown
     /// no carriage returns, so it writes none.
-    fn with_line_ends_of(&self, bytes: &[u8]) -> (String, String) {
-        let own = self.old.contains('\r') || self.new.contains('\r');
-        if own || !find::only_crlf(bytes) {
-            return (self.old.clone(), self.new.clone());
-        }
-        (self.old.replace('\n', "\r\n"), self.new.replace('\n', "\r\n"))
+    fn with_line_ends_of(&self, bytes: &[u8]) -> Self {
+        let plain = |text: &str| text.replace("\r\n", "\n");
+        let Self { old, new, everywhere } = self;
+        let (old, new) = if find::only_crlf(bytes) {
+            (with_crlf(old), with_crlf(new))
+        } else if old.contains("\r\n") && !bytes.contains(&b'\r') {
+            (plain(old), plain(new))
+        } else {
+            (old.clone(), new.clone())
+        };
+        Self { old, new, everywhere: *everywhere }
     }
+}
+
+fn with_crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
 /// Works the change out.
@@ -123,102 +150,194 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
     let Some(before) = held.before()? else {
         return Err(held.missing());
     };
-    let bytes = &before.bytes;
-    let (old, new) = wanted.with_line_ends_of(bytes);
-    let (old, new) = (old.as_bytes(), new.as_bytes());
-    let mut places = find::all(bytes, old);
+    let (encoding, text) = Encoding::decode(&before.bytes);
+    let mut wanted = wanted.with_line_ends_of(&text);
+    let old = wanted.old.clone();
+    let mut places = find::all(&text, old.as_bytes());
     if let [only] = places[..]
         && !wanted.everywhere
     {
-        places.extend(find::second(bytes, old, only));
+        places.extend(find::second(&text, old.as_bytes(), only));
     }
     let (after, told) = match places[..] {
-        [] => forgiven(&held, bytes, wanted)?,
+        [] => forgiven(&held, &before, &text, &wanted)?,
         [_, _, ..] if !wanted.everywhere => {
-            let (shown, count, lines) = (held.shown(), places.len(), line_list(bytes, &places));
+            let (shown, count, lines) = (held.shown(), places.len(), line_list(&text, &places));
             return Err(ToolError::tell(format!(
                 "\"old_string\" stands {count} times in {shown}, at {lines}. \
                  Add lines around it until it is unique, or set \"replace_all\"."
             )));
         }
         [first, ..] => {
-            let after = spliced(bytes, &places, old.len(), new).ok_or_else(|| held.grown())?;
+            if !old.contains('\n') && places.iter().all(|place| is_crlf_at(&text, *place)) {
+                wanted.new = with_crlf(&wanted.new);
+            }
+            let new = &wanted.new;
+            let after = spliced(&text, &places, old.len(), new.as_bytes());
+            let after = after.ok_or_else(|| held.grown())?;
             let what = match places.len() {
                 1 => "1 replacement".to_owned(),
-                count => format!("{count} replacements, at {} before", line_list(bytes, &places)),
+                count => format!("{count} replacements, at {} before", line_list(&text, &places)),
             };
+            // What stands in front of a text that begins within a line is the file's.
+            let lines = text.split(|&byte| byte == b'\n');
+            let note = foreign_note(lines, old.lines().skip(1), new.lines().skip(1));
             let excerpt = excerpt(&after, first, new.len());
-            (after, Told { what, excerpt })
+            (after, Told { what, note, excerpt })
         }
     };
+    let after = encoding.encode(after);
+    if after.len() as u64 > FILE_CAP {
+        return Err(held.grown());
+    }
     let change = Change::Write { bytes: after.into(), access: Access::Usual };
     Ok((Planned { held, before: Some(before), change }, told))
 }
 
-/// Makes the change where only white space at the ends of lines differs.
-fn forgiven(held: &Held, bytes: &Contents, wanted: &Wanted) -> Result<(Vec<u8>, Told), ToolError> {
-    let found = forgive::find(bytes, wanted.old.as_bytes(), wanted.new.as_bytes());
-    let Fitted { place, new, moved } = match found {
+/// Returns whether the line that holds a place ends with CRLF.
+fn is_crlf_at(bytes: &[u8], place: usize) -> bool {
+    let feed = memchr::memchr(b'\n', &bytes[place..]);
+    feed.is_some_and(|feed| bytes[..place + feed].ends_with(b"\r"))
+}
+
+/// Makes the change where `old` is found only by what is forgiven.
+fn forgiven(
+    held: &Held,
+    before: &Before,
+    text: &[u8],
+    wanted: &Wanted,
+) -> Result<(Vec<u8>, Told), ToolError> {
+    let fitted = match forgive::find(text, &wanted.old, &wanted.new) {
         Found::Once(fitted) if !wanted.everywhere => fitted,
-        Found::Nowhere | Found::Once(_) | Found::Several(_) => {
-            return Err(no_match(held, bytes, &found));
-        }
+        found => return Err(no_match(held, before, text, &found, wanted)),
     };
-    let length = place.len();
-    if bytes[place.clone()] == new {
+    let Fitted { place, new, .. } = &fitted;
+    if text[place.clone()] == **new {
         return Err(ToolError::tell(format!(
             "{} already holds \"new_string\" there; nothing was changed.",
             held.shown()
         )));
     }
-    let after = spliced(bytes, &[place.start], length, &new).ok_or_else(|| held.grown())?;
-    let (first, last) = line_span(bytes, place.start, length);
-    let indented = if moved { " The new lines were indented as those were." } else { "" };
-    let what = format!(
-        "1 replacement. \"old_string\" stood at lines {first} to {last} with other white space \
-         at the start or end of lines; that was forgiven.{indented} Check the result"
-    );
+    let after = spliced(text, &[place.start], place.len(), new).ok_or_else(|| held.grown())?;
     let excerpt = excerpt(&after, place.start, new.len());
-    Ok((after, Told { what, excerpt }))
+    let what = format!("1 replacement. {} Check the result", forgiven_words(text, &fitted));
+    Ok((after, Told { what, note: "", excerpt }))
+}
+
+/// Says what was forgiven, and what the file's own is.
+fn forgiven_words(text: &[u8], fitted: &Fitted) -> String {
+    let Fitted { place, new: _, moved, forgiven, characters } = fitted;
+    let (first, last) = line_span(text, place.start, place.len());
+    let mut words = match forgiven {
+        Leniency::Space => format!(
+            "\"old_string\" stood at lines {first} to {last} with other white space at the start \
+             or end of lines; that was forgiven."
+        ),
+        Leniency::Characters => format!(
+            "\"old_string\" stood at lines {first} to {last} with characters that look alike; \
+             that was forgiven, and the file's own stay where both strings agree."
+        ),
+    };
+    if !characters.is_empty() {
+        let named: Vec<&str> = characters.iter().take(CHARACTERS_CAP).map(String::as_str).collect();
+        words.push_str(&format!(" They differ in {}.", named.join(", ")));
+    }
+    if *moved {
+        words.push_str(" The new lines were indented as those were.");
+    }
+    words
 }
 
 /// What is said of an edit.
 struct Told {
     what: String,
+    note: &'static str,
     excerpt: String,
 }
 
 impl Told {
     fn of(&self, done: &Done) -> String {
-        let Self { what, excerpt } = self;
-        let (shown, note) = (done.planned.held.shown(), in_place_note(done.made));
-        format!("Edited {shown}: {what}.{note}\n{excerpt}")
+        let Self { what, note: own, excerpt } = self;
+        let (shown, note) =
+            (done.planned.held.shown(), written_note(&done.planned.held, done.made));
+        format!("Edited {shown}: {what}.{own}{note}\n{excerpt}")
     }
 }
 
-fn no_match(held: &Held, bytes: &Contents, found: &Found) -> ToolError {
-    let mut message = match held.changed_since(bytes) {
+/// Says why nothing was changed, and shows the nearest place.
+fn no_match(
+    held: &Held,
+    before: &Before,
+    text: &[u8],
+    found: &Found,
+    wanted: &Wanted,
+) -> ToolError {
+    let mut message = match held.changed_since(&before.bytes) {
         Some(changed) => format!("{changed}, and \"old_string\" is not there; read it again."),
         None => format!("\"old_string\" does not stand in {}.", held.shown()),
     };
-    match found {
-        Found::Nowhere => {}
+    let differing = |forgiven: &Leniency| match forgiven {
+        Leniency::Space => "white space at the start or end of lines",
+        Leniency::Characters => "characters that look alike",
+    };
+    message.push_str(&match found {
+        Found::Nowhere => {
+            let hint = conversion_hint(&text[..text.len().min(HINT_BYTES)], &held.shown());
+            hint + &nearest_words(text, &wanted.old)
+        }
         Found::Once(fitted) => {
-            let line = find::line_number(bytes, fitted.place.start);
-            message.push_str(&format!(
-                " It nearly matches at line {line}: only white space at the start or end of lines \
-                 differs. \"replace_all\" forgives no white space."
-            ));
+            let line = find::line_number(text, fitted.place.start);
+            let named: Vec<&str> =
+                fitted.characters.iter().take(CHARACTERS_CAP).map(String::as_str).collect();
+            let named =
+                if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+            format!(
+                " It nearly matches at line {line}: only {}{named} differs. \"replace_all\" \
+                 forgives nothing.",
+                differing(&fitted.forgiven)
+            )
         }
-        Found::Several(places) => {
-            let (count, lines) = (places.len(), line_list(bytes, places));
-            message.push_str(&format!(
-                " But for white space at the start or end of lines it stands there {count} times, \
-                 at {lines}. Copy it from the file, with lines around it until it is unique."
-            ));
+        Found::UnknownIndent(place, unfit) => {
+            let (first, last) = line_span(text, place.start, place.len());
+            let line = first_characters(&unfit.line, QUOTE_CAP).0;
+            format!(
+                " It nearly matches at lines {first} to {last}, where the white space at the start \
+                 of lines is another; how `{line}` is to be indented there cannot be told. Copy \
+                 the lines from the file:\n{}",
+                numbered(text, first, last)
+            )
         }
-    }
+        Found::Several(places, forgiven) => {
+            let (count, lines) = (places.len(), line_list(text, places));
+            format!(
+                " But for {} it stands there {count} times, at {lines}. Copy it from the file, \
+                 with lines around it until it is unique.",
+                differing(forgiven)
+            )
+        }
+    });
     ToolError::tell(message)
+}
+
+/// Shows the lines that are nearest to the first line of a text; may be empty.
+fn nearest_words(text: &[u8], old: &str) -> String {
+    let Some(first) = old.lines().find(|line| !line.trim().is_empty()) else {
+        return String::new();
+    };
+    let Some(at) = nearest_line(text.split(|&byte| byte == b'\n'), first) else {
+        return String::new();
+    };
+    let line = text.split(|&byte| byte == b'\n').nth(at).unwrap_or_default();
+    let last = at + old.lines().count().min(NEAREST_LINES);
+    let same = plain_line(line) == plain_line(first.as_bytes());
+    let which = if same { "Its first line stands at" } else { "The nearest is" };
+    let named = named_differences(first, line);
+    let named: Vec<&str> = named.iter().take(CHARACTERS_CAP).map(String::as_str).collect();
+    let named = match named.is_empty() {
+        true => String::new(),
+        false => format!(" (it differs in {})", named.join(", ")),
+    };
+    format!(" {which} line {}{named}:\n{}", at + 1, numbered(text, at + 1, last))
 }
 
 /// Returns the bytes with `new` in all places; `None` if there were more than
@@ -346,7 +465,9 @@ mod tests {
              3\t      e();\n     4\t}\n";
         assert_eq!(text.as_deref(), Ok(expected));
         let refused = place.call(&Edit, arguments(" }\n\n", "}\n")).await.unwrap_err();
-        assert_eq!(refused, "\"old_string\" does not stand in a.");
+        let nearest = "\"old_string\" does not stand in a. Its first line stands at line 4:\n     \
+             4\t}\n";
+        assert_eq!(refused, nearest);
         let refused = place.call(&Edit, arguments("} \n", "}\n")).await.unwrap_err();
         assert_eq!(refused, "a already holds \"new_string\" there; nothing was changed.");
     }
@@ -369,7 +490,7 @@ mod tests {
         assert_eq!(
             refused,
             "\"old_string\" does not stand in a. It nearly matches at line 1: only white space at \
-             the start or end of lines differs. \"replace_all\" forgives no white space."
+             the start or end of lines differs. \"replace_all\" forgives nothing."
         );
     }
 

@@ -90,7 +90,7 @@ impl Wanted {
         let raw: Raw = arguments::parse(arguments)?;
         let pattern = arguments::text("pattern", raw.pattern)?;
         let base = match arguments::optional_text("path", raw.path)? {
-            Some(path) => path_text::resolve(root, &path),
+            Some(path) => arguments::search_path(root, &path)?,
             None => root.to_owned(),
         };
         let relative = relative_to(&base, &pattern)?;

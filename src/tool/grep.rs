@@ -174,7 +174,7 @@ impl Wanted {
         };
         let ignore_case = arguments::flag("-i", &raw.ignore_case, false)?;
         let path = arguments::optional_text("path", raw.path)?;
-        let base = path.map_or(root.to_owned(), |path| path_text::resolve(root, &path));
+        let base = path.map_or(Ok(root.to_owned()), |path| arguments::search_path(root, &path))?;
         let files = arguments::optional_text("glob", raw.glob)?;
         let everything = arguments::flag("include_ignored", &raw.include_ignored, false)?;
         let kind = arguments::optional_text("type", raw.kind)?;

@@ -2,27 +2,36 @@
 //!
 //! Every file is locked and every hunk fitted before the first byte is
 //! written. A hunk proves by its lines that the model knows the place; what is
-//! overwritten as a whole or deleted must have been read, as for Write.
+//! overwritten as a whole or deleted must have been read, as for Write. A symbolic link
+//! that is deleted goes itself; that is the business of `links`.
 
 mod fit;
+mod links;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use crate::look_alike::named_differences;
 use crate::message::{Output, ToolSchema};
-use crate::patch::{FilePatch, Hunk, Patch};
-use crate::path_text;
+use crate::patch::{FilePatch, Hunk, Line, Patch};
 
 use super::blocking::to_the_end;
 use super::bound::first_characters;
-use super::change::{Before, Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
+use super::change::{Before, Change, Done, FILE_CAP, Held, Planned, make_with_links, written_note};
 use super::contents::Contents;
 use super::edit::excerpt::numbered;
+use super::edit::forgive::Leniency;
+use super::edit::indent::foreign_note;
+use super::encoding::Encoding;
 use super::replace::Access;
-use super::write::refuse_unseen;
+use super::write::{NewContents, refuse_unseen, replaced};
 use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
 
 use fit::{Fitted, Misfit, Place, fit};
+use links::LinkDeletion;
 
 /// Most lines and hunks that are listed for one file.
 const PLACES_CAP: usize = 20;
@@ -67,14 +76,21 @@ impl Tool for ApplyPatch {
             };
             let patch = Patch::parse(text)
                 .map_err(|error| ToolError::tell(format!("Nothing was changed: {error}.")))?;
+            let (workspace, places) = (Arc::clone(&context.workspace), call.places.clone());
+            let (patch, unlinked) = to_the_end(move || {
+                let unlinked = links::find(&workspace, &places, &patch);
+                (patch, unlinked)
+            })
+            .await;
+            let unlinked = unlinked?;
             let root = &context.workspace.root;
-            let paths = patch.paths().map(|path| path_text::resolve(root, path)).collect();
-            let held = Held::wait_all(context, call, paths).await?;
-            let steps = to_the_end(move || plan(&patch, held)).await?;
-            let (planned, told): (Vec<Planned>, Vec<Told>) = steps.into_iter().unzip();
-            let done = make(context, call, planned).await?;
-            let told = done.iter().zip(told).map(|(done, told)| told.of(done));
-            Ok(Output::ok(told.collect::<String>()))
+            let files = patch.files().iter().enumerate();
+            let files = files.filter(|(index, _)| !unlinked.contains_key(index));
+            let paths =
+                files.flat_map(|(_, file)| file.paths()).map(|path| arguments::path(root, path));
+            let held = Held::wait_all(context, call, paths.collect::<Result<_, _>>()?).await?;
+            let steps = to_the_end(move || plan(&patch, held, unlinked)).await?;
+            apply(context, call, steps).await
         })
     }
 }
@@ -82,13 +98,13 @@ impl Tool for ApplyPatch {
 /// What is said of one change.
 enum Told {
     /// The file is new, or all of it is.
-    Added { lines: usize },
+    Added { lines: usize, note: String },
     /// It is gone.
-    Deleted,
+    Deleted { has_other_names: bool },
     /// It is gone from here: what it became is told as well.
     Moved,
     /// It is another one, and perhaps somewhere else.
-    Updated { from: Option<From>, places: Vec<Place> },
+    Updated { from: Option<From>, places: Vec<Place>, note: &'static str },
 }
 
 /// Where a file was before.
@@ -96,16 +112,58 @@ struct From {
     shown: String,
     /// Whether the unit had seen all of it.
     known: bool,
+    /// True if it has other hard links, which stay.
+    has_other_names: bool,
 }
 
-type Step = (Planned, Told);
+/// A part of a patch that is worked out.
+enum Step {
+    File(Planned, Told),
+    Link(LinkDeletion),
+}
+
+/// Makes all changes, and says what was done, in the order of the patch.
+async fn apply(
+    context: &ToolContext,
+    call: &Granted,
+    steps: Vec<Step>,
+) -> Result<Output, ToolError> {
+    let (mut planned, mut links, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    for step in steps {
+        match step {
+            Step::File(change, words) => {
+                planned.push(change);
+                told.push(Ok(words));
+            }
+            Step::Link(LinkDeletion { relink, text }) => {
+                links.push(relink);
+                told.push(Err(text));
+            }
+        }
+    }
+    let done = make_with_links(context, call, planned, links).await?;
+    let mut done = done.iter();
+    let told = told.into_iter().map(|words| match words {
+        Ok(words) => done.next().map(|done| words.of(done)).unwrap_or_default(),
+        Err(of_link) => of_link,
+    });
+    Ok(Output::ok(told.collect::<String>()))
+}
 
 /// Works every change out, or says all that is wrong.
-fn plan(patch: &Patch, held: Vec<Held>) -> Result<Vec<Step>, ToolError> {
+fn plan(
+    patch: &Patch,
+    held: Vec<Held>,
+    mut unlinked: BTreeMap<usize, LinkDeletion>,
+) -> Result<Vec<Step>, ToolError> {
     let mut held = held.into_iter();
     let mut next = || held.next().expect("every path of the patch is held");
     let (mut steps, mut wrong) = (Vec::new(), Vec::new());
-    for file in patch.files() {
+    for (index, file) in patch.files().iter().enumerate() {
+        if let Some(unlinked) = unlinked.remove(&index) {
+            steps.push(Step::Link(unlinked));
+            continue;
+        }
         let planned = match file {
             FilePatch::Add { path: _, content } => add(next(), content),
             FilePatch::Delete { path: _ } => delete(next()),
@@ -130,15 +188,18 @@ fn add(held: Held, content: &str) -> Result<Vec<Step>, ToolError> {
     if let Some(before) = &before {
         refuse_unseen(&held, before, "Read it first, or use `*** Update File:`.")?;
     }
-    let change = Change::Write { bytes: content.as_bytes().to_vec().into(), access: Access::Usual };
-    let told = Told::Added { lines: content.lines().count() };
-    Ok(vec![(Planned { held, before, change }, told)])
+    let NewContents { bytes, note } = replaced(before.as_ref(), content);
+    let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
+    let told = Told::Added { lines: content.lines().count(), note };
+    Ok(vec![Step::File(Planned { held, before, change }, told)])
 }
 
 fn delete(held: Held) -> Result<Vec<Step>, ToolError> {
     let before = held.before()?.ok_or_else(|| held.missing())?;
     refuse_unseen(&held, &before, "Read it before you delete it.")?;
-    Ok(vec![(Planned { held, before: Some(before), change: Change::Delete }, Told::Deleted)])
+    let change = Change::Delete;
+    let told = Told::Deleted { has_other_names: before.has_other_names };
+    Ok(vec![Step::File(Planned { held, before: Some(before), change }, told)])
 }
 
 fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
@@ -149,8 +210,9 @@ fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
         return Err(ToolError::tell(format!("{shown} already is as the patch would leave it.")));
     }
     let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
-    let told = Told::Updated { from: None, places };
-    Ok(vec![(Planned { held, before: Some(before), change }, told)])
+    let note = indent_note(&before, hunks);
+    let told = Told::Updated { from: None, places, note };
+    Ok(vec![Step::File(Planned { held, before: Some(before), change }, told)])
 }
 
 fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
@@ -162,25 +224,40 @@ fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
     let Fitted { bytes, places } = fitted(&from, &before, hunks)?;
     let change = Change::Write { bytes: bytes.into(), access: Access::Exactly(before.rights) };
     let known = from.seen.of(&from.lock.target).whole == Some(before.hash());
-    let told = Told::Updated { from: Some(From { shown: from.shown(), known }), places };
-    let written = (Planned { held: to, before: there, change }, told);
+    let has_other_names = before.has_other_names;
+    let moved = From { shown: from.shown(), known, has_other_names };
+    let note = indent_note(&before, hunks);
+    let told = Told::Updated { from: Some(moved), places, note };
+    let written = Planned { held: to, before: there, change };
     let gone = Planned { held: from, before: Some(before), change: Change::Delete };
-    Ok(vec![written, (gone, Told::Moved)])
+    Ok(vec![Step::File(written, told), Step::File(gone, Told::Moved)])
 }
 
 fn fitted(held: &Held, before: &Before, hunks: &[Hunk]) -> Result<Fitted, ToolError> {
-    let fitted =
-        fit(&before.bytes, hunks).map_err(|misfit| misfitting(held, before, hunks, &misfit))?;
-    if fitted.bytes.len() as u64 > FILE_CAP {
+    let (encoding, text) = Encoding::decode(&before.bytes);
+    let fitted = fit(&text, hunks).map_err(|misfit| misfitting(held, before, hunks, &misfit))?;
+    let bytes = encoding.encode(fitted.bytes);
+    if bytes.len() as u64 > FILE_CAP {
         return Err(held.grown());
     }
-    Ok(fitted)
+    Ok(Fitted { bytes, ..fitted })
+}
+
+/// Says that lines of hunks are indented otherwise than the file; may be empty.
+fn indent_note(before: &Before, hunks: &[Hunk]) -> &'static str {
+    let (_, text) = Encoding::decode(&before.bytes);
+    let lines = |is_new: bool| {
+        let lines = hunks.iter().flat_map(|hunk| &hunk.lines);
+        lines.filter(move |line| matches!(line, Line::Added(_)) == is_new).map(Line::text)
+    };
+    foreign_note(text.split(|&byte| byte == b'\n'), lines(false), lines(true))
 }
 
 /// Returns what a file would hold with these hunks; `None` if they do not fit.
 #[must_use]
 pub fn patched(before: &[u8], hunks: &[Hunk]) -> Option<Vec<u8>> {
-    fit(before, hunks).ok().map(|fitted| fitted.bytes)
+    let (encoding, text) = Encoding::decode(before);
+    fit(&text, hunks).ok().map(|fitted| encoding.encode(fitted.bytes))
 }
 
 /// Says why a hunk does not fit, and what to do.
@@ -193,7 +270,7 @@ fn misfitting(held: &Held, before: &Before, hunks: &[Hunk], misfit: &Misfit) -> 
             let old = hunks[*hunk].old();
             let line = cut(old[*matched], QUOTE_CAP);
             let first = match matched {
-                0 => format!("there is no line `{line}`"),
+                0 => format!("there is no line `{line}`{}", nearest_words(before, &line, *near)),
                 1 => format!("its first line stands at line {near}, but `{line}` does not follow"),
                 more => format!(
                     "its first {more} lines stand at line {near}, but `{line}` does not follow"
@@ -202,6 +279,12 @@ fn misfitting(held: &Held, before: &Before, hunks: &[Hunk], misfit: &Misfit) -> 
             let number = hunk + 1;
             format!("hunk {number} does not stand there{place}: {first}")
         }
+        Misfit::Unfit { hunk, line, new } => format!(
+            "hunk {} stands at line {line} with other white space at the start of lines, and how \
+             `{}` is to be indented there cannot be told",
+            hunk + 1,
+            cut(new, QUOTE_CAP)
+        ),
         Misfit::Several { hunk, lines } => {
             let (number, count) = (hunk + 1, lines.len());
             let listed: Vec<String> = lines.iter().take(PLACES_CAP).map(usize::to_string).collect();
@@ -229,11 +312,27 @@ fn misfitting(held: &Held, before: &Before, hunks: &[Hunk], misfit: &Misfit) -> 
         (Some(changed), Misfit::Missing { .. } | Misfit::Anchor { .. }) => {
             format!("{changed}, and {why}; read it again.")
         }
-        (_, Misfit::Missing { .. } | Misfit::Anchor { .. }) => {
+        (_, Misfit::Missing { .. } | Misfit::Anchor { .. } | Misfit::Unfit { .. }) => {
             format!("In {shown} {why}. Copy the lines from the file.")
         }
         (_, Misfit::Several { .. } | Misfit::Nowhere { .. }) => format!("In {shown} {why}."),
     })
+}
+
+/// Shows the line with the number `near`, which is nearest to `line`; empty if none is.
+fn nearest_words(before: &Before, line: &str, near: usize) -> String {
+    if near == 0 {
+        return String::new();
+    }
+    let (_, text) = Encoding::decode(&before.bytes);
+    let found = text.split(|&byte| byte == b'\n').nth(near - 1).unwrap_or_default();
+    let named = named_differences(line, found);
+    let named = match named.is_empty() {
+        true => String::new(),
+        false => format!(" (it differs in {})", named.join(", ")),
+    };
+    let found = cut(String::from_utf8_lossy(found).trim_end(), QUOTE_CAP);
+    format!("; the nearest, line {near}, is `{found}`{named}")
 }
 
 /// Returns the start of a line.
@@ -247,21 +346,23 @@ fn cut(line: &str, most: usize) -> String {
 impl Told {
     fn of(&self, done: &Done) -> String {
         let Done { planned: Planned { held, before, change }, made } = done;
-        let (shown, note) = (held.shown(), in_place_note(*made));
+        let (shown, note) = (held.shown(), written_note(held, *made));
         let note_whole = |bytes: &Contents| held.seen.note_whole(&held.lock.target, bytes.hash());
         let bytes = match change {
             Change::Write { bytes, access: _ } => Some(bytes),
             Change::Delete | Change::Link(_) => None,
         };
         match self {
-            Self::Added { lines } => {
+            Self::Added { lines, note: kept } => {
                 bytes.map(note_whole);
                 let verb = if before.is_none() { "Created" } else { "Replaced" };
-                format!("{verb} {shown}: {lines} lines.{note}\n")
+                format!("{verb} {shown}: {lines} lines.{kept}{note}\n")
             }
-            Self::Deleted => format!("Deleted {shown}.\n"),
+            Self::Deleted { has_other_names } => {
+                format!("Deleted {shown}.{}\n", other_names_note(*has_other_names))
+            }
             Self::Moved => String::new(),
-            Self::Updated { from, places } => {
+            Self::Updated { from, places, note: own } => {
                 let lines: Vec<String> =
                     places.iter().take(PLACES_CAP).map(|place| place.line.to_string()).collect();
                 let more = if places.len() > lines.len() { ", …" } else { "" };
@@ -271,7 +372,7 @@ impl Told {
                     count => format!("{count} hunks, at lines {}{more}", lines.join(", ")),
                 };
                 let what = match from {
-                    Some(From { shown: from, known }) => {
+                    Some(From { shown: from, known, has_other_names: _ }) => {
                         if *known {
                             bytes.map(note_whole);
                         }
@@ -279,19 +380,35 @@ impl Told {
                     }
                     None => format!("Updated {shown}"),
                 };
-                let forgiven: Vec<&Place> =
-                    places.iter().filter(|place| place.forgiven).take(PLACES_CAP).collect();
-                let mut text = format!("{what}: {hunks}.{note}\n");
-                if !forgiven.is_empty() {
-                    text.push_str("White space around lines was forgiven; check the result:\n");
-                }
-                for Place { line, count, forgiven: _ } in forgiven {
-                    text.push_str(&numbered(bytes.map_or(&[], |bytes| bytes), *line, line + count));
-                }
-                text
+                let stay = from.as_ref().is_some_and(|from| from.has_other_names);
+                let stay = other_names_note(stay);
+                let after = bytes.map(|bytes| Encoding::decode(bytes).1).unwrap_or_default();
+                format!("{what}: {hunks}.{own}{stay}{note}\n{}", forgiven_words(&after, places))
             }
         }
     }
+}
+
+fn other_names_note(has_other_names: bool) -> &'static str {
+    if has_other_names { " The file's other hard links stay." } else { "" }
+}
+
+/// Says what was forgiven, and shows the lines where it was.
+fn forgiven_words(after: &[u8], places: &[Place]) -> String {
+    let mut text = String::new();
+    for (forgiven, what) in [
+        (Leniency::Space, "White space around lines was forgiven"),
+        (Leniency::Characters, "Characters that look like others were forgiven"),
+    ] {
+        let forgiven = places.iter().filter(|place| place.forgiven == Some(forgiven));
+        for (at, Place { line, count, .. }) in forgiven.take(PLACES_CAP).enumerate() {
+            if at == 0 {
+                text.push_str(&format!("{what}; check the result:\n"));
+            }
+            text.push_str(&numbered(after, *line, line + count));
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -469,7 +586,7 @@ mod tests {
         let body = "*** Update File: a\n if x:\n-    y()\n-    z()\n+    w()";
         let refused = place.call(&ApplyPatch, patch(body)).await.unwrap();
         let expected = "Updated a: 1 hunk, at line 1.\nWhite space around lines was forgiven; check \
-             the result:\n     1\tif x:\n     2\t    w()\n";
+             the result:\n     1\tif x:\n     2\t        w()\n";
         assert_eq!(refused, expected);
     }
 

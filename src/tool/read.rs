@@ -9,8 +9,10 @@ mod image;
 mod lines;
 mod shape;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,11 +21,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::look_alike::all_named;
 use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
 use super::arguments;
 use super::blocking::{StoppableFile, stoppable};
+use super::bound::first_characters;
+use super::encoding::Encoding;
 use super::files::{Known, Seen, Start};
 use super::regular::Opened;
 use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
@@ -36,7 +41,17 @@ pub use lines::LINE_CAP;
 pub use shape::Size;
 
 /// What is left of [`OUTPUT_CAP`] for the notes below a page.
-const NOTES_ROOM: usize = 600;
+const NOTES_ROOM: usize = 1_200;
+
+/// Maximum kinds of characters that are noted below a page; each takes some 60
+/// characters.
+const MISREAD_CAP: usize = 8;
+
+/// Maximum lines that are named for each.
+const MISREAD_LINES_CAP: usize = 5;
+
+/// Maximum characters of a path that a note names.
+const PATH_CAP: usize = 120;
 
 /// Shows a page of a file.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +122,7 @@ impl Wanted {
         if lines == 0 {
             return Err(arguments::wrong("limit", "a whole number of 1 or more"));
         }
-        Ok(Self { path: path_text::resolve(root, &path), first, lines })
+        Ok(Self { path: arguments::path(root, &path)?, first, lines })
     }
 }
 
@@ -127,16 +142,23 @@ impl Reader {
         let Opened { file, metadata, target } = regular::open(workspace, &wanted.path)?;
         regular::refuse_elsewhere(workspace, &wanted.path, &target, places)?;
         let mut lines = Lines::new(StoppableFile { file, token });
+        lines.decode().map_err(failed)?;
         // In this order: a text may begin as an image does.
         if lines.look_binary().map_err(failed)? {
             let bytes = metadata.len();
             return match lines.look_image().map_err(failed)? {
                 Some(kind) => image(&Found { shown: &shown, kind, bytes }, *takes_images, lines)
                     .map_err(failed)?,
-                None => Err(ToolError::tell(format!("{shown} is a binary file of {bytes} bytes."))),
+                None => {
+                    let hint = lines.look_conversion(&shown).map_err(failed)?;
+                    Err(ToolError::tell(format!(
+                        "{shown} is a binary file of {bytes} bytes.{hint}"
+                    )))
+                }
             };
         }
-        let page = page(&mut lines, wanted, seen.of(&target)).map_err(failed)?;
+        let mut page = page(&mut lines, wanted, seen.of(&target)).map_err(failed)?;
+        page.source = source_notes(&wanted.path, &target, lines.encoding);
         if let Some(hash) = page.whole {
             seen.note_whole(&target, hash);
         } else if let Some(start) = page.start {
@@ -170,6 +192,11 @@ struct Page {
     carriage_returns: bool,
     byte_order_mark: bool,
     no_last_newline: bool,
+    /// Characters that are taken for others, by name, and the first lines that hold
+    /// them.
+    misread: BTreeMap<String, Vec<u64>>,
+    /// Notes about the file itself.
+    source: String,
     /// Set if the unit has now seen all of the file.
     whole: Option<blake3::Hash>,
     /// Set if the unit has now seen all up to the end of this page.
@@ -208,10 +235,39 @@ fn page(lines: &mut Lines<'_>, wanted: &Wanted, known: Known) -> io::Result<Page
     page.whole = match page.start {
         Some(start) if !page.more => Some(start.hash),
         // An empty file has no line.
-        None if lines.position == 0 && !page.more => Some(lines.hash()),
+        None if page.skipped == 0 && page.count == 0 && !page.more => Some(lines.hash()),
         _ => None,
     };
     Ok(page)
+}
+
+/// Returns the notes about the file that was found under a path.
+fn source_notes(path: &Path, target: &Path, encoding: Encoding) -> String {
+    let mut notes = String::new();
+    let shown = |path: &Path| first_characters(&path_text::to_text(path), PATH_CAP).0.to_owned();
+    if let Ok(to) = path.read_link() {
+        notes.push_str(&format!("[This is a symbolic link to {}.]\n", shown(&to)));
+    } else if path.file_name() != target.file_name() && path.symlink_metadata().is_err() {
+        let name = Path::new(target.file_name().unwrap_or_default());
+        notes.push_str(&format!(
+            "[The file was found under the same name in another Unicode normal form, {}.]\n",
+            as_bytes(name)
+        ));
+    }
+    if let Some(name) = encoding.name() {
+        notes.push_str(&format!("[The file is {name}; Edit, Write and ApplyPatch keep that.]\n"));
+    }
+    notes
+}
+
+/// Returns a name with the escapes that tools read, so that its bytes can be told.
+fn as_bytes(name: &Path) -> String {
+    let escape = |&byte: &u8| match byte.is_ascii_graphic() {
+        true => char::from(byte).to_string(),
+        false => format!("\\x{byte:02x}"),
+    };
+    let bytes: String = name.as_os_str().as_bytes().iter().map(escape).collect();
+    first_characters(&bytes, PATH_CAP).0.to_owned()
 }
 
 impl Page {
@@ -245,6 +301,16 @@ impl Page {
         self.carriage_returns |= carriage_return;
         self.byte_order_mark |= mark;
         self.no_last_newline |= !line.ended;
+        if !bytes.is_ascii() {
+            for name in all_named(&String::from_utf8_lossy(bytes)) {
+                if self.misread.len() < MISREAD_CAP || self.misread.contains_key(&name) {
+                    let lines = self.misread.entry(name).or_default();
+                    if lines.last() != Some(&number) && lines.len() <= MISREAD_LINES_CAP {
+                        lines.push(number);
+                    }
+                }
+            }
+        }
         true
     }
 
@@ -268,14 +334,23 @@ impl Page {
         for (_, note) in notes.into_iter().filter(|(applies, _)| *applies) {
             text.push_str(&format!("[{note}]\n"));
         }
-        text
+        if !self.misread.is_empty() {
+            let named = |(name, lines): (&String, &Vec<u64>)| {
+                let first = lines.iter().take(MISREAD_LINES_CAP).map(u64::to_string);
+                let first = first.collect::<Vec<_>>().join(", ");
+                let more = if lines.len() > MISREAD_LINES_CAP { ", …" } else { "" };
+                format!("{name} at line {first}{more}")
+            };
+            let named: Vec<String> = self.misread.iter().map(named).collect();
+            text.push_str(&format!("[Characters that look like others: {}.]\n", named.join("; ")));
+        }
+        text + &self.source
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::os::unix::ffi::OsStrExt;
 
     use serde_json::json;
 

@@ -4,16 +4,19 @@
 //! replaced only if this unit has read it to its end, or written it, and its
 //! bytes are still those.
 
+use std::fmt;
+
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::message::{Output, ToolSchema};
-use crate::path_text;
 
 use super::arguments;
 use super::blocking::to_the_end;
-use super::change::{Before, Change, Done, Held, Planned, in_place_note, make};
+use super::change::{Before, Change, Done, Held, Planned, make, written_note};
+use super::edit::find::BYTE_ORDER_MARK;
+use super::encoding::Encoding;
 use super::replace::{Access, Made};
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
@@ -49,10 +52,9 @@ impl Tool for Write {
             let raw: Raw = arguments::parse(arguments)?;
             let path = arguments::text("file_path", raw.file_path)?;
             let content = arguments::any_text("content", raw.content)?;
-            let path = path_text::resolve(&context.workspace.root, &path);
+            let path = arguments::path(&context.workspace.root, &path)?;
             let held = Held::wait(context, call, path).await?;
-            let written = Written::of(&content);
-            let planned = to_the_end(move || plan(held, content.into_bytes())).await?;
+            let (planned, written) = to_the_end(move || plan(held, &content)).await?;
             let done = make(context, call, vec![planned]).await?;
             Ok(Output::ok(done.iter().map(|done| written.note(done)).collect::<String>()))
         })
@@ -68,26 +70,101 @@ struct Raw {
 }
 
 /// Works the change out.
-fn plan(held: Held, bytes: Vec<u8>) -> Result<Planned, ToolError> {
+fn plan(held: Held, content: &str) -> Result<(Planned, Written), ToolError> {
     let before = held.before()?;
     if let Some(before) = &before {
         refuse_unseen(&held, before, "Read it first, or use Edit.")?;
     }
+    let NewContents { bytes, note } = replaced(before.as_ref(), content);
+    let written = Written { lines: content.lines().count(), bytes: bytes.len(), note };
     let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
-    Ok(Planned { held, before, change })
+    Ok((Planned { held, before, change }, written))
+}
+
+/// A file's new contents, written as the old ones were.
+#[derive(Debug)]
+pub struct NewContents {
+    /// All of them.
+    pub bytes: Vec<u8>,
+    /// Sentences about line ends and marks that were kept or lost; may be empty.
+    pub note: String,
+}
+
+/// Returns the bytes of a file that is to hold `content`. A model is shown neither
+/// carriage returns nor marks, so those of the file that was there are kept.
+#[must_use]
+pub fn replaced(before: Option<&Before>, content: &str) -> NewContents {
+    let Some(before) = before else {
+        return NewContents { bytes: content.as_bytes().to_vec(), note: String::new() };
+    };
+    let (encoding, text) = Encoding::decode(&before.bytes);
+    let has_mark = encoding == Encoding::Bytes && text.starts_with(BYTE_ORDER_MARK);
+    let (mut note, mut content) = (String::new(), content.to_owned());
+    let (had, has) = (LineEnds::of(&text), LineEnds::of(content.as_bytes()));
+    if had == LineEnds::Crlf && has == LineEnds::Lf {
+        content = content.replace('\n', "\r\n");
+        note.push_str(" Its line ends are CRLF, as before.");
+    } else if had != has && had != LineEnds::None && has != LineEnds::None {
+        note.push_str(&format!(" Its line ends were {had} and are now {has}."));
+    }
+    if text.ends_with(b"\n") && !content.is_empty() && !content.ends_with('\n') {
+        note.push_str(" Its last line has no line end any more.");
+    }
+    if has_mark && !content.as_bytes().starts_with(BYTE_ORDER_MARK) {
+        content.insert(0, '\u{feff}');
+        note.push_str(" It begins with a byte order mark, as before.");
+    }
+    if let Some(name) = encoding.name() {
+        note.push_str(&format!(" It is {name}, as before."));
+    }
+    NewContents { bytes: encoding.encode(content.into_bytes()), note }
+}
+
+/// Line ends of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineEnds {
+    /// There are none.
+    None,
+    Lf,
+    Crlf,
+    Mixed,
+}
+
+impl LineEnds {
+    fn of(text: &[u8]) -> Self {
+        let (mut feeds, mut returns) = (0_usize, 0_usize);
+        for at in memchr::memchr_iter(b'\n', text) {
+            feeds += 1;
+            returns += usize::from(text[..at].ends_with(b"\r"));
+        }
+        match (feeds, returns) {
+            (0, _) => Self::None,
+            (_, 0) => Self::Lf,
+            (feeds, returns) if feeds == returns => Self::Crlf,
+            _ => Self::Mixed,
+        }
+    }
+}
+
+impl fmt::Display for LineEnds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Lf => "LF",
+            Self::Crlf => "CRLF",
+            Self::Mixed => "mixed",
+        })
+    }
 }
 
 /// What is said of a file's new contents.
 struct Written {
     lines: usize,
     bytes: usize,
+    note: String,
 }
 
 impl Written {
-    fn of(content: &str) -> Self {
-        Self { lines: content.lines().count(), bytes: content.len() }
-    }
-
     /// Notes that the unit knows the file, and says what became of it.
     fn note(&self, done: &Done) -> String {
         let Done { planned: Planned { held, before: _, change }, made } = done;
@@ -100,9 +177,9 @@ impl Written {
                 "Replaced"
             }
         };
-        let Self { lines, bytes } = self;
-        let (shown, note) = (held.shown(), in_place_note(*made));
-        format!("{verb} {shown}: {lines} lines, {bytes} bytes.{note}")
+        let Self { lines, bytes, note: kept } = self;
+        let (shown, note) = (held.shown(), written_note(held, *made));
+        format!("{verb} {shown}: {lines} lines, {bytes} bytes.{kept}{note}")
     }
 }
 

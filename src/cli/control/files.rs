@@ -115,7 +115,7 @@ fn read(kit: &Kit, wanted: &FileWanted) -> Result<Reply, String> {
         Decision::Ask(ask) => return Err(ask.refusal()),
         Decision::Deny { reason } => return Err(reason),
     };
-    let path = path_text::resolve(&kit.root, path);
+    let path = path_text::resolve(&kit.root, path).map_err(|error| error.to_string())?;
     let (bytes, is_cut) = beginning(kit, &path, &places, *most)?;
     let contents = match coding {
         Coding::Base64 => Contents::Base64(STANDARD.encode(&bytes)),

@@ -14,9 +14,9 @@ pub(super) fn all(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
 
 /// Returns where `needle` begins in `lines`; places may overlap. `needle` is
 /// not empty. Knuth, Morris and Pratt's search.
-pub(in crate::tool) fn overlapping<'a>(
-    lines: impl Iterator<Item = &'a [u8]>,
-    needle: &[&[u8]],
+pub(in crate::tool) fn overlapping<T: PartialEq>(
+    lines: impl Iterator<Item = T>,
+    needle: &[T],
 ) -> Vec<usize> {
     // For each length of a match so far: how much of it is also a beginning.
     let mut shorter = vec![0; needle.len()];

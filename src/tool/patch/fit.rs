@@ -1,15 +1,19 @@
 //! Fits hunks into the bytes of a file.
 //!
 //! Each hunk is looked for behind the one before it: exactly, then whatever
-//! white space ends its lines, then whatever white space is around them. One
-//! that fits in several places fits nowhere. Lines that stay are the file's
-//! own, byte for byte.
+//! white space ends its lines, then whatever white space is around them, then
+//! whatever its characters look like. One that fits in several places fits nowhere.
+//! Lines that stay are the file's own, byte for byte, and new ones are written as it is.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use crate::patch::{Hunk, Line};
 use crate::tool::edit::find::{BYTE_ORDER_MARK, only_crlf, overlapping};
-use crate::tool::edit::indent::Shift;
+use crate::tool::edit::forgive::{Leniency, plain_line};
+use crate::tool::edit::indent::{IndentStyle, LinePair};
+use crate::tool::edit::nearest::nearest_line;
+use crate::tool::edit::rewrite::{LineOp, ResultLine, rewrite};
 
 /// A file with the hunks in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,16 +31,20 @@ pub(super) struct Place {
     pub(super) line: usize,
     /// How many lines it has there.
     pub(super) count: usize,
-    /// Whether white space was forgiven.
-    pub(super) forgiven: bool,
+    /// Differences that were forgiven.
+    pub(super) forgiven: Option<Leniency>,
 }
 
 /// Why a hunk, counted from 0, fits nowhere.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Misfit {
     /// Its lines do not stand behind the line `after` (0 for the whole file);
-    /// so many of its first ones do at most, from the line `near` on.
+    /// so many of its first ones do at most, from the line `near` on. If none does,
+    /// `near` is the line that is nearest to the first; 0 if none is near.
     Missing { hunk: usize, after: usize, matched: usize, near: usize },
+    /// Its lines stand at `line`, with other white space, and how `new` is to be indented
+    /// there cannot be told.
+    Unfit { hunk: usize, line: usize, new: String },
     /// Its lines stand at these lines.
     Several { hunk: usize, lines: Vec<usize> },
     /// It follows a line that is not there.
@@ -46,14 +54,23 @@ pub(super) enum Misfit {
 }
 
 /// What of a line is compared.
-type View = fn(&[u8]) -> &[u8];
+type View = fn(&[u8]) -> Cow<'_, [u8]>;
 
-/// How alike lines must be, the strictest first.
-const VIEWS: [View; 3] = [|line| line, <[u8]>::trim_ascii_end, <[u8]>::trim_ascii];
+/// Ways to compare lines, the strictest first, each with the differences that it forgives.
+const VIEWS: [(View, Option<Leniency>); 4] = [
+    (|line| Cow::Borrowed(line), None),
+    (|line| Cow::Borrowed(line.trim_ascii_end()), Some(Leniency::Space)),
+    (|line| Cow::Borrowed(line.trim_ascii()), Some(Leniency::Space)),
+    (plain_line, Some(Leniency::Characters)),
+];
 
 /// A file as lines, and each line with its end.
 struct File<'a> {
     lines: Vec<(&'a [u8], &'a [u8])>,
+    /// True if all lines end with CRLF.
+    is_crlf: bool,
+    /// Its indentation; looked up once something is forgiven.
+    style: OnceCell<Option<IndentStyle>>,
 }
 
 /// Puts hunks into a file.
@@ -69,12 +86,16 @@ pub(super) fn fit(before: &[u8], hunks: &[Hunk]) -> Result<Fitted, Misfit> {
         let old = hunk.old().len();
         new.extend(file.lines[next..line].iter().map(|(text, end)| ((*text).into(), *end)));
         let start = new.len();
-        file.put(hunk, line, only_crlf(before), &mut new);
+        file.put(hunk, line, &mut new).map_err(|text| Misfit::Unfit {
+            hunk: number,
+            line: line + 1,
+            new: text,
+        })?;
         places.push(Place { line: start + 1, count: new.len() - start, forgiven });
         next = line + old;
     }
     new.extend(file.lines[next..].iter().map(|(text, end)| ((*text).into(), *end)));
-    let usual: &[u8] = if only_crlf(before) { b"\r\n" } else { b"\n" };
+    let usual: &[u8] = if file.is_crlf { b"\r\n" } else { b"\n" };
     let mut bytes = before[..mark].to_vec();
     let count = new.len();
     for (at, (text, end)) in new.into_iter().enumerate() {
@@ -93,7 +114,7 @@ pub(super) fn fit(before: &[u8], hunks: &[Hunk]) -> Result<Fitted, Misfit> {
 /// The line in front of which a hunk begins.
 struct Spot {
     line: usize,
-    forgiven: bool,
+    forgiven: Option<Leniency>,
 }
 
 impl<'a> File<'a> {
@@ -107,11 +128,11 @@ impl<'a> File<'a> {
             };
             line.split_at(text.len())
         });
-        Self { lines: lines.collect() }
+        Self { lines: lines.collect(), is_crlf: only_crlf(bytes), style: OnceCell::new() }
     }
 
     /// Returns where lines stand, from the line `next` on.
-    fn places(&self, view: View, wanted: &[&[u8]], next: usize) -> Vec<usize> {
+    fn places(&self, view: View, wanted: &[Cow<'_, [u8]>], next: usize) -> Vec<usize> {
         let seen = self.lines[next..].iter().map(|(text, _)| view(text));
         let mut places = overlapping(seen, wanted);
         places.iter_mut().for_each(|line| *line += next);
@@ -125,14 +146,14 @@ impl<'a> File<'a> {
         if old.is_empty() {
             let end = self.lines.len();
             return match starts[..] {
-                _ if hunk.at_end || end == 0 => Ok(Spot { line: end, forgiven: false }),
-                [start] if !hunk.anchors.is_empty() => Ok(Spot { line: start, forgiven: false }),
+                _ if hunk.at_end || end == 0 => Ok(Spot { line: end, forgiven: None }),
+                [start] if !hunk.anchors.is_empty() => Ok(Spot { line: start, forgiven: None }),
                 [] | [_] => Err(Misfit::Nowhere { hunk: number }),
                 [_, _, ..] => Err(Misfit::several(number, &starts)),
             };
         }
-        for (level, view) in VIEWS.into_iter().enumerate() {
-            let wanted: Vec<&[u8]> = old.iter().map(|line| view(line.as_bytes())).collect();
+        for (view, forgiven) in VIEWS {
+            let wanted: Vec<Cow<'_, [u8]>> = old.iter().map(|line| view(line.as_bytes())).collect();
             let mut found = self.places(view, &wanted, next);
             let end = self.lines.len();
             if hunk.at_end && found.last().is_some_and(|last| last + old.len() == end) {
@@ -144,7 +165,7 @@ impl<'a> File<'a> {
             }
             match found[..] {
                 [] => {}
-                [line] => return Ok(Spot { line, forgiven: level > 0 }),
+                [line] => return Ok(Spot { line, forgiven }),
                 [_, _, ..] => return Err(Misfit::several(number, &found)),
             }
         }
@@ -155,7 +176,7 @@ impl<'a> File<'a> {
     fn starts(&self, number: usize, hunk: &Hunk, next: usize) -> Result<Vec<usize>, Misfit> {
         let mut starts = vec![next];
         for (depth, anchor) in hunk.anchors.iter().enumerate() {
-            let behind = VIEWS.into_iter().find_map(|view| {
+            let behind = VIEWS.into_iter().find_map(|(view, _)| {
                 let wanted = view(anchor.as_bytes());
                 let from = starts[0];
                 let lines = self.lines[from..].iter().enumerate();
@@ -175,9 +196,10 @@ impl<'a> File<'a> {
 
     /// Says how much of a hunk there is.
     fn missing(&self, number: usize, old: &[&str], next: usize) -> Misfit {
-        let wanted: Vec<&[u8]> = old.iter().map(|line| line.trim().as_bytes()).collect();
+        let wanted: Vec<Cow<'_, [u8]>> =
+            old.iter().map(|line| plain_line(line.as_bytes())).collect();
         let first = |count: usize| {
-            let places = self.places(<[u8]>::trim_ascii, &wanted[..count], next);
+            let places = self.places(plain_line, &wanted[..count], next);
             places.first().map(|line| line + 1)
         };
         // A beginning of what fits also fits, so halving finds the longest.
@@ -189,44 +211,52 @@ impl<'a> File<'a> {
                 None => fails = count,
             }
         }
-        let near = if fits == 0 { 0 } else { first(fits).unwrap_or_default() };
+        let near = match fits {
+            0 => {
+                let lines = self.lines[next..].iter().map(|(text, _)| *text);
+                nearest_line(lines, old[0]).map_or(0, |line| next + line + 1)
+            }
+            fits => first(fits).unwrap_or_default(),
+        };
         Misfit::Missing { hunk: number, after: next, matched: fits, near }
     }
 
-    /// Adds a hunk's lines, those that stay as they are in the file.
+    /// Adds a hunk's lines, those that stay as they are in the file. The error is a new
+    /// line of which nothing says how it is indented.
     fn put<'b>(
         &'b self,
         hunk: &'b Hunk,
         line: usize,
-        crlf: bool,
         new: &mut Vec<(Cow<'b, [u8]>, &'b [u8])>,
-    ) {
+    ) -> Result<(), String> {
         let old = hunk.old();
         let real = &self.lines[line..line + old.len()];
         let mut ends = real.iter().map(|(_, end)| *end).filter(|end| !end.is_empty()).peekable();
-        let is_crlf = crlf || (ends.peek().is_some() && ends.all(|end| end == b"\r\n"));
-        let end: &[u8] = if is_crlf { b"\r\n" } else { b"\n" };
-        let text = |line: &'b Line| match line {
-            Line::Added(text) if is_crlf => Some(text.strip_suffix('\r').unwrap_or(text)),
-            Line::Added(text) => Some(text.as_str()),
-            Line::Kept(_) | Line::Removed(_) => None,
-        };
-        let added: Vec<&[u8]> = hunk.lines.iter().filter_map(text).map(str::as_bytes).collect();
-        let pairs = old.iter().map(|line| line.as_bytes()).zip(real.iter().map(|(text, _)| *text));
-        let moved = Shift::between(pairs).and_then(|shift| shift.moved(&added));
-        let added: Vec<Cow<'b, [u8]>> = match moved {
-            Some(moved) => moved.into_iter().map(Cow::Owned).collect(),
-            None => added.into_iter().map(Cow::Borrowed).collect(),
-        };
-        let mut added = added.into_iter();
-        let mut real = real.iter();
-        for line in &hunk.lines {
-            match line {
-                Line::Kept(_) => new.extend(real.next().map(|(text, end)| ((*text).into(), *end))),
-                Line::Removed(_) => drop(real.next()),
-                Line::Added(_) => new.extend(added.next().map(|text| (text, end))),
+        let is_crlf = self.is_crlf || (ends.peek().is_some() && ends.all(|end| end == b"\r\n"));
+        let usual: &[u8] = if is_crlf { b"\r\n" } else { b"\n" };
+        let ops = hunk.lines.iter().map(|line| match line {
+            Line::Kept(_) => LineOp::Keep,
+            Line::Removed(_) => LineOp::Remove,
+            Line::Added(text) if is_crlf => {
+                LineOp::Add(text.strip_suffix('\r').unwrap_or(text).as_bytes())
             }
+            Line::Added(text) => LineOp::Add(text.as_bytes()),
+        });
+        let pairs = old.iter().zip(real);
+        let pairs =
+            pairs.map(|(written, real)| LinePair { written: written.as_bytes(), real: real.0 });
+        let (pairs, ops): (Vec<LinePair<'_>>, Vec<LineOp<'_>>) = (pairs.collect(), ops.collect());
+        let is_exact = pairs.iter().all(|pair| pair.written == pair.real);
+        let look = || IndentStyle::of(self.lines.iter().map(|(text, _)| *text));
+        let style = if is_exact { None } else { *self.style.get_or_init(look) };
+        for row in rewrite(&pairs, &ops, style).map_err(|unfit| unfit.line)? {
+            new.push(match row {
+                ResultLine::Real(at) => (real[at].0.into(), real[at].1),
+                ResultLine::New { line, replaced: Some(at) } => (line.into(), real[at].1),
+                ResultLine::New { line, replaced: None } => (line.into(), usual),
+            });
         }
+        Ok(())
     }
 }
 
@@ -316,9 +346,38 @@ mod tests {
         check("\ta  \n\tb\n", " a\n-b\n+c", "\ta  \n\tc\n");
         check("  a \nb\n", "   a\n-b\n+c", "  a \nc\n");
         let exact = fit(b"a\n a\n", &hunks("-a\n+b")).unwrap();
-        assert_eq!(exact.places, [Place { line: 1, count: 1, forgiven: false }]);
+        assert_eq!(exact.places, [Place { line: 1, count: 1, forgiven: None }]);
         let forgiven = fit(b" a\n", &hunks("-a\n+b")).unwrap();
-        assert_eq!(forgiven.places, [Place { line: 1, count: 1, forgiven: true }]);
+        assert_eq!(forgiven.places, [Place { line: 1, count: 1, forgiven: Some(Leniency::Space) }]);
+    }
+
+    #[test]
+    fn new_lines_are_indented_as_the_file_is_or_nothing_is_written() {
+        let file = "class A:\n\tdef f(self):\n\t\treturn 1\n";
+        check(
+            file,
+            "     def f(self):\n-        return 1\n+        if x:\n+            return 2",
+            "class A:\n\tdef f(self):\n\t\tif x:\n\t\t\treturn 2\n",
+        );
+        check("all:\n\tcc a\n", " all:\n-    cc a\n+    cc b\n+    ld", "all:\n\tcc b\n\tld\n");
+        check("a:\n    b\n", " a:\n-\tb\n+\tc\n+\t\td", "a:\n    c\n        d\n");
+        let misfit = Misfit::Unfit { hunk: 0, line: 2, new: "y".to_owned() };
+        check_misfit(file, "-    def f(self):\n+    x\n+        z\n+       y", misfit);
+    }
+
+    #[test]
+    fn characters_that_look_alike_are_forgiven_and_stay() {
+        check(
+            "a\u{a0}b\nsay \u{201c}hi\u{201d}\n",
+            " a b\n-say \"hi\"\n+say \"ho\"",
+            "a\u{a0}b\nsay \u{201c}ho\u{201d}\n",
+        );
+        check("cafe\u{301}\r\nx\r\n", "@@ caf\u{e9}\n-x\n+y", "cafe\u{301}\r\ny\r\n");
+        check("mixed\nb\r\n", "-b\n+x", "mixed\nx\r\n");
+        let fitted = fit("a\u{200b}\n".as_bytes(), &hunks("-a\n+b")).unwrap();
+        assert_eq!(fitted.places[0].forgiven, Some(Leniency::Characters));
+        let near = Misfit::Missing { hunk: 0, after: 0, matched: 0, near: 2 };
+        check_misfit("x\nprintln(one)\n", "-printline(one)\n+y", near);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Walks through a file line by line, in little memory however long they are.
 
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 
 use crate::message::ImageKind;
 use crate::tool::blocking::StoppableFile;
 use crate::tool::bound::is_continuation;
+use crate::tool::change::FILE_CAP;
+use crate::tool::encoding::{Encoding, conversion_hint};
 use crate::tool::files::Start;
 
 /// Most characters of a line that are shown: a minified file is one line.
@@ -36,20 +38,55 @@ pub(super) enum Keep {
 
 /// Walks through a file line by line and hashes what it passes.
 pub(super) struct Lines<'a> {
-    reader: BufReader<StoppableFile<'a>>,
+    reader: Box<dyn BufRead + 'a>,
+    /// Encoding of the file; the reader gives UTF-8.
+    pub(super) encoding: Encoding,
     hasher: blake3::Hasher,
+    /// Number of the file's bytes that were passed.
     pub(super) position: u64,
 }
 
 impl<'a> Lines<'a> {
     pub(super) fn new(file: StoppableFile<'a>) -> Self {
-        let reader = BufReader::with_capacity(BUFFER, file);
-        Self { reader, hasher: blake3::Hasher::new(), position: 0 }
+        let reader = Box::new(BufReader::with_capacity(BUFFER, file));
+        Self { reader, encoding: Encoding::Bytes, hasher: blake3::Hasher::new(), position: 0 }
+    }
+
+    /// Goes over to another encoding if the file begins with its mark. Nothing has
+    /// been read yet.
+    pub(super) fn decode(&mut self) -> io::Result<()> {
+        if Encoding::named_by(self.reader.fill_buf()?) == Encoding::Bytes {
+            return Ok(());
+        }
+        // Its end may show that it is something else, so all of it is looked at.
+        let mut bytes = Vec::new();
+        self.reader.by_ref().take(FILE_CAP + 1).read_to_end(&mut bytes)?;
+        let (encoding, text) = match bytes.len() as u64 > FILE_CAP {
+            true => (Encoding::Bytes, bytes.as_slice().into()),
+            false => Encoding::decode(&bytes),
+        };
+        self.encoding = encoding;
+        self.pass(encoding.mark());
+        let text = Cursor::new(text.into_owned());
+        let rest = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = Box::new(text.chain(rest));
+        Ok(())
+    }
+
+    fn pass(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.position += u64::try_from(bytes.len()).expect("a length fits 64 bits");
     }
 
     pub(super) fn look_binary(&mut self) -> io::Result<bool> {
         let buffer = self.reader.fill_buf()?;
         Ok(buffer[..buffer.len().min(BINARY_LOOK)].contains(&0))
+    }
+
+    /// Says how to convert a binary file that may be a text; may be empty.
+    pub(super) fn look_conversion(&mut self, shown: &str) -> io::Result<String> {
+        let buffer = self.reader.fill_buf()?;
+        Ok(conversion_hint(&buffer[..buffer.len().min(BINARY_LOOK)], shown))
     }
 
     pub(super) fn look_image(&mut self) -> io::Result<Option<ImageKind>> {
@@ -90,9 +127,10 @@ impl<'a> Lines<'a> {
             if keep == Keep::Start {
                 line.push(&buffer[..end.unwrap_or(length)], &mut characters);
             }
-            self.hasher.update(&buffer[..length]);
+            let passed = self.encoding.encode_part(&buffer[..length]);
+            self.hasher.update(&passed);
+            self.position += u64::try_from(passed.len()).expect("a length fits 64 bits");
             self.reader.consume(length);
-            self.position += u64::try_from(length).expect("a length fits 64 bits");
             line.ended = end.is_some();
             any = true;
         }

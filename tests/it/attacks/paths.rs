@@ -311,7 +311,8 @@ impl Place {
 
     /// What a program does that does not ask.
     fn do_plainly(&self, call: Call) {
-        let resolve = |path: &str| path_text::resolve(self.desk.root(), path);
+        let resolve =
+            |path: &str| path_text::resolve(self.desk.root(), path).expect("nothing expands it");
         match call {
             Write(path) => write(&resolve(&self.fill(path))),
             Edit(path) => write(&resolve(&self.fill(path))),
@@ -497,7 +498,10 @@ async fn what_may_not_be_read_is_not_shown_however_it_is_named() {
     {
         let mut place = Place::new(steps);
         let path = place.fill(path);
-        assert_eq!(fs::read_to_string(path_text::resolve(place.desk.root(), &path)).unwrap(), OLD);
+        assert_eq!(
+            fs::read_to_string(path_text::resolve(place.desk.root(), &path).unwrap()).unwrap(),
+            OLD
+        );
         place.desk.rule(|rules| &mut rules.deny, "Read(secret/**)");
         let unit = place.desk.unit(1);
         assert!(place.desk.call(&unit, "Read", read(&path)).await.is_err(), "{path}");
