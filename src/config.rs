@@ -50,7 +50,7 @@ pub use environment::{Environment, StatesFor};
 pub use error::{ConfigError, Place, Problem};
 pub use executor::{Executor, ExecutorKind, Meeting, MeetingError, Nats, NatsServer};
 pub use foreign::{ForeignSettings, ForeignSettingsError};
-pub use instructions::{INSTRUCTIONS_CAP, instructions};
+pub use instructions::{ALL_INSTRUCTIONS_CAP, INSTRUCTIONS_CAP, MayRead, instructions};
 pub use listed::{Found, ListedKind, ListedModel, list_models};
 pub use model::{ModelChoice, ModelChoiceError, note_of_preset, resolve_model};
 pub use preset::{

@@ -183,7 +183,7 @@ impl Start {
         let system = system_prompt(&flags, agent, &skills)?;
         let tools = answering(tools(&flags, &definitions, agent)?, &flags)?;
         let hooks = hooks::load(environment, &config, &flags, (&trusted, called))?;
-        let instructions = instructions((&root, top), environment, &flags);
+        let instructions = instructions((&root, top), environment, &flags, &policy);
         let kit = Kit {
             skills: Arc::new(skills),
             environment: environment.clone(),

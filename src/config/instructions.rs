@@ -1,9 +1,13 @@
 //! The instructions that people write for agents: `AGENTS.md`.
 //!
-//! The text goes to the model as it is. A repository's file is read only if it
-//! truly lies in the repository: a link must not send a private file to a
-//! provider.
+//! Every directory from the repository's root down to the working directory may
+//! have a file, and each file may import others (`imports`). The text goes to
+//! the model as it is. A repository's file is read only if it truly lies in the
+//! repository: a link must not send a private file to a provider.
 
+mod imports;
+
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,38 +16,107 @@ use std::path::{Path, PathBuf};
 use super::dirs::{config_directory, up_to_root};
 use super::{Environment, Sources};
 
-/// Most bytes of one file that reach the model, about 8,000 tokens. Every
+/// Maximum bytes of one file that reach the model, about 8,000 tokens. Every
 /// request of every unit carries them.
 pub const INSTRUCTIONS_CAP: usize = 32 * 1024;
+
+/// Maximum bytes of all files together, about 24,000 tokens.
+pub const ALL_INSTRUCTIONS_CAP: usize = 96 * 1024;
 
 /// The names, the first one found in a directory wins.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// Reads the nearest instructions from the working directory up to the
-/// repository root, and then the user's. Each with its path; a text that is
-/// too long is cut and says so, one that cannot be read says why.
+/// Decides whether a file that a text imports may be read; the error says why not.
+pub type MayRead<'a> = &'a dyn Fn(&Path) -> Result<(), String>;
+
+/// Reads the user's instructions, then those of every directory from the
+/// repository root down to the working directory: the nearest come last. What
+/// a file imports comes before it.
+///
+/// A text that is too long is cut and says so, one that cannot be read says
+/// why. If all of them are longer than [`ALL_INSTRUCTIONS_CAP`], the farthest
+/// are left out, which is said in their place.
 #[must_use]
 pub fn instructions(
-    cwd: &Path,
-    repo_root: Option<&Path>,
+    (cwd, repo_root): (&Path, Option<&Path>),
     environment: &Environment,
     sources: Sources,
+    may_read: MayRead<'_>,
 ) -> Vec<(PathBuf, String)> {
     let directories = up_to_root(cwd, repo_root);
-    let project = directories.iter().find_map(|directory| file_in(directory)).map(|path| {
-        let root = directories.last().expect("the working directory is one of them");
-        let text = if lies_in(&path, root) {
-            text_of(&path)
-        } else {
-            "(not read: it is a link that leads out of the project)".to_owned()
-        };
-        (path, text)
-    });
-    let user = config_directory(environment)
-        .and_then(|directory| file_in(&directory))
-        .map(|path| (path.clone(), text_of(&path)));
-    let project = project.filter(|_| sources.project);
-    project.into_iter().chain(user.filter(|_| sources.user)).collect()
+    let root = directories.last().expect("the working directory is one of them");
+    let mut files = InstructionFiles {
+        home: environment.home.as_deref(),
+        bounds: None,
+        may_read,
+        seen: BTreeSet::new(),
+        texts: Vec::new(),
+    };
+    if sources.user
+        && let Some(path) = config_directory(environment).and_then(|at| file_in(&at))
+    {
+        files.add(&path, 0);
+    }
+    let users = files.texts.len();
+    files.bounds = Some(root);
+    if sources.project {
+        let paths = directories.iter().rev().filter_map(|directory| file_in(directory));
+        paths.for_each(|path| files.add(&path, 0));
+    }
+    let mut texts = files.texts;
+    leave_out_farthest(&mut texts, users);
+    texts
+}
+
+/// Instruction files, in the order in which the model reads them.
+struct InstructionFiles<'a> {
+    home: Option<&'a Path>,
+    /// The directory that no file may lie outside of.
+    bounds: Option<&'a Path>,
+    may_read: MayRead<'a>,
+    /// The real paths of all files, so that none is read twice.
+    seen: BTreeSet<PathBuf>,
+    texts: Vec<(PathBuf, String)>,
+}
+
+impl InstructionFiles<'_> {
+    /// Adds a file and, before it, what it imports.
+    fn add(&mut self, path: &Path, depth: usize) {
+        if let Ok(real) = path.canonicalize()
+            && !self.seen.insert(real)
+        {
+            return;
+        }
+        if self.bounds.is_some_and(|root| !lies_in(path, root)) {
+            let text = "(not read: it is a link that leads out of the project)";
+            self.texts.push((path.to_owned(), text.to_owned()));
+            return;
+        }
+        let mut text = text_of(path);
+        let notes = self.add_imports(path, &text, depth);
+        for note in notes {
+            write!(text, "\n\n{note}").expect("a string takes every write");
+        }
+        self.texts.push((path.to_owned(), text));
+    }
+}
+
+/// Leaves out what there is no room for. The user's texts and then the nearest
+/// ones keep their places.
+fn leave_out_farthest(texts: &mut [(PathBuf, String)], users: usize) {
+    let mut room = ALL_INSTRUCTIONS_CAP;
+    for index in (0..users).chain((users..texts.len()).rev()) {
+        let text = &mut texts[index].1;
+        match room.checked_sub(text.len()) {
+            Some(rest) => room = rest,
+            None => {
+                *text = format!(
+                    "(left out: all instructions together have more than {ALL_INSTRUCTIONS_CAP} \
+                     bytes)"
+                );
+            }
+        }
+    }
 }
 
 fn file_in(directory: &Path) -> Option<PathBuf> {
@@ -74,7 +147,9 @@ fn read(path: &Path) -> io::Result<String> {
         bytes.truncate(error.valid_up_to());
     }
     let dropped = length.saturating_sub(bytes.len() as u64);
-    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    let text = String::from_utf8_lossy(&bytes);
+    // Some editors begin a file with a byte order mark.
+    let mut text = text.trim_start_matches('\u{feff}').to_owned();
     if dropped > 0 {
         write!(text, "\n\n(cut: the file has {dropped} more bytes)")
             .expect("a string takes every write");
@@ -100,7 +175,9 @@ mod tests {
                 fs::create_dir_all(root.path().join(directory)).unwrap();
             }
             for (path, text) in files {
-                fs::write(root.path().join(path), text).unwrap();
+                let path = root.path().join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
             }
             Self { root }
         }
@@ -111,7 +188,15 @@ mod tests {
             let environment = Environment::from_variables([("HOME", home)]);
             let repo = home.join("repo");
             let cwd = repo.join("sub");
-            let found = |sources| instructions(&cwd, Some(&repo), &environment, sources);
+            let found = |sources| {
+                instructions((&cwd, Some(&repo)), &environment, sources, &|path| match path
+                    .file_name()
+                    .is_some_and(|name| name == "secret")
+                {
+                    true => Err("a rule denies it".to_owned()),
+                    false => Ok(()),
+                })
+            };
             assert_eq!(found(Sources::NONE), []);
             let found = found(Sources::default());
             let expected: Vec<_> =
@@ -121,14 +206,26 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_file_comes_first_and_then_the_users() {
+    fn the_users_file_comes_first_and_the_nearest_of_the_project_last() {
         let user = (".config/tine/AGENTS.md", "of the user");
         let (far, near) = (("repo/AGENTS.md", "far"), ("repo/sub/AGENTS.md", "near"));
         Place::new(&[]).check(&[]);
         Place::new(&[user]).check(&[user]);
-        Place::new(&[far, user]).check(&[far, user]);
-        Place::new(&[near, far, user]).check(&[near, user]);
+        Place::new(&[far, user]).check(&[user, far]);
+        Place::new(&[near, far, user]).check(&[user, far, near]);
         Place::new(&[("AGENTS.md", "above the repository")]).check(&[]);
+        Place::new(&[("repo/AGENTS.md", "\u{feff}marked")]).check(&[("repo/AGENTS.md", "marked")]);
+    }
+
+    #[test]
+    fn the_farthest_files_are_left_out_where_all_are_too_long() {
+        let long = "x".repeat(INSTRUCTIONS_CAP);
+        let user = (".config/tine/AGENTS.md", &*long);
+        let (far, near) =
+            (("repo/AGENTS.md", &*long), ("repo/sub/AGENTS.md", "@more.md\n@last.md"));
+        let (more, last) = (("repo/sub/more.md", &*long), ("repo/sub/last.md", "of little"));
+        let note = "(left out: all instructions together have more than 98304 bytes)";
+        Place::new(&[user, far, near, more, last]).check(&[user, (far.0, note), more, last, near]);
     }
 
     #[test]
@@ -137,7 +234,7 @@ mod tests {
         Place::new(&[agents, claude]).check(&[agents]);
         Place::new(&[claude]).check(&[claude]);
         let near = ("repo/sub/CLAUDE.md", "near");
-        Place::new(&[agents, near]).check(&[near]);
+        Place::new(&[agents, near]).check(&[agents, near]);
     }
 
     #[test]
@@ -151,13 +248,66 @@ mod tests {
 
     #[test]
     fn a_link_is_followed_within_the_project_and_not_out_of_it() {
-        let place = Place::new(&[("repo/CLAUDE.md", "c"), ("secret", "s")]);
+        let place = Place::new(&[("repo/docs.md", "c"), ("secret", "s")]);
         let link = place.root.path().join("repo/sub/AGENTS.md");
-        symlink("../CLAUDE.md", &link).unwrap();
+        symlink("../docs.md", &link).unwrap();
         place.check(&[("repo/sub/AGENTS.md", "c")]);
         fs::remove_file(&link).unwrap();
         symlink(place.root.path().join("secret"), &link).unwrap();
         let note = "(not read: it is a link that leads out of the project)";
         place.check(&[("repo/sub/AGENTS.md", note)]);
+    }
+
+    #[test]
+    fn what_a_file_imports_comes_before_it_once_and_round_in_circles_ends() {
+        let main = ("repo/CLAUDE.md", "See @docs/a.md, @docs/b.md and @AGENT.md.");
+        let a = ("repo/docs/a.md", "a\n@b.md\n@../CLAUDE.md");
+        let b = ("repo/docs/b.md", "b\n@a.md");
+        let other = ("repo/AGENT.md", "other");
+        Place::new(&[main, a, b, other]).check(&[b, a, other, main]);
+    }
+
+    #[test]
+    fn what_is_not_imported_is_told_in_the_file_that_names_it() {
+        let text =
+            "@gone.md\n@../secret\n@~/secret\n@sub/secret\n@.git/config\n@types/node\n@sub\n@data";
+        let place = Place::new(&[
+            ("secret", "s"),
+            ("repo/sub/secret", "s"),
+            ("repo/.git/config", "token"),
+            ("repo/data", "\0\u{1}"),
+            ("repo/CLAUDE.md", text),
+        ]);
+        let notes = [
+            "(not imported: `@gone.md`: there is no such file)",
+            "(not imported: `@../secret`: it is outside the project)",
+            "(not imported: `@~/secret`: it is outside the project)",
+            "(not imported: `@sub/secret`: a rule denies it)",
+            "(not imported: `@.git/config`: it is git's own)",
+            "(not imported: `@data`: it is not text)",
+        ];
+        place.check(&[("repo/CLAUDE.md", &format!("{text}\n\n{}", notes.join("\n\n")))]);
+    }
+
+    #[test]
+    fn imports_go_five_files_deep_and_the_users_own_may_be_anywhere() {
+        let names: Vec<String> = (0..7).map(|number| format!("repo/{number}.md")).collect();
+        let texts: Vec<String> = (1..8).map(|number| format!("@{number}.md")).collect();
+        let mut files: Vec<(&str, &str)> =
+            names.iter().zip(&texts).map(|(name, text)| (&**name, &**text)).collect();
+        files.push(("repo/AGENTS.md", "@0.md"));
+        let note = "@5.md\n\n(not imported: `@5.md`: imports are nested more than 5 deep)";
+        let expected = [
+            (files[4].0, note),
+            files[3],
+            files[2],
+            files[1],
+            files[0],
+            ("repo/AGENTS.md", "@0.md"),
+        ];
+        Place::new(&files).check(&expected);
+        let own = (".config/tine/AGENTS.md", "@~/notes.md");
+        let notes = ("notes.md", "mine");
+        Place::new(&[own, notes]).check(&[notes, own]);
     }
 }

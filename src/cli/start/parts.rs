@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::args::{RunFlags, Unread};
 use crate::cli::exit::{Exit, Refusal};
@@ -16,11 +16,12 @@ use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
 use crate::front_matter::Problem;
-use crate::guard::Policy;
+use crate::guard::{Decision, Effect, Mode, Policy};
 use crate::hook::{self, Hooks, Setting};
 use crate::json_text;
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
+use crate::path_text;
 use crate::prompt;
 use crate::session;
 use crate::skill::{Places, Skills};
@@ -75,12 +76,24 @@ pub(in crate::cli) fn discover(
 
 /// Returns what people have written for agents, as every unit reads it.
 pub(super) fn instructions(
-    (root, top): (&Path, Option<&Path>),
+    around: (&Path, Option<&Path>),
     environment: &Environment,
     flags: &RunFlags,
+    policy: &Policy,
 ) -> String {
+    // The text of a repository names these files, and not the user: so they are
+    // judged as in the default mode even if the run asks nobody.
+    let policy = policy.narrowed(Some(Mode::Default), &[]);
+    let may_read = |path: &Path| {
+        let arguments = json!({"file_path": path_text::to_text(path)});
+        match policy.decide("Read", Effect::Reads, &arguments) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Ask(ask) => Err(ask.reason),
+            Decision::Deny { reason } => Err(reason),
+        }
+    };
     let sources = flags.borrowed.sources();
-    prompt::instructions(&config::instructions(root, top, environment, sources))
+    prompt::instructions(&config::instructions(around, environment, sources, &may_read))
 }
 
 /// Returns what bounds every unit.
