@@ -146,8 +146,8 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Loads the built-in definitions and those of the `*.md` files in the
-    /// given directories.
+    /// Loads the built-in definitions and those of the `*.md` files in and below
+    /// the given directories.
     ///
     /// A file takes the place of a built-in of its name, which is a problem to
     /// tell of too; where the built-in only reads, so does the file. Of two files with one
@@ -163,16 +163,19 @@ impl Definitions {
         let mut problems = Vec::new();
         let mut from_files: Vec<AgentDefinition> = Vec::new();
         for directory in directories {
-            for path in front_matter::entries(directory, &mut problems) {
-                if path.extension().is_none_or(|extension| extension != "md") {
-                    continue;
-                }
-                match read(&path, &is_trusted) {
+            let mut files = front_matter::documents(directory, &mut problems);
+            // Of two with one name the file that is easier to find counts.
+            files.sort_by_key(|(above, _)| above.len());
+            for (above, path) in files {
+                match read(&path, !above.is_empty(), &is_trusted) {
                     Err(error) => problems.push(error.into()),
-                    Ok(new) => match from_files.iter().find(|old| is_name(&old.name, &new.name)) {
-                        None => from_files.push(new),
-                        Some(old) => problems.push(collision(&path, old)),
-                    },
+                    Ok(None) => {}
+                    Ok(Some(new)) => {
+                        match from_files.iter().find(|old| is_name(&old.name, &new.name)) {
+                            None => from_files.push(new),
+                            Some(old) => problems.push(collision(&path, old)),
+                        }
+                    }
                 }
             }
         }
@@ -301,12 +304,18 @@ pub fn powers(text: &str, path: &Path) -> Vec<String> {
     mode.into_iter().chain(hooks).collect()
 }
 
+/// Reads a file of a definition. Further down, where notes are kept as well, a
+/// file without front matter is none.
 fn read(
     path: &Path,
+    is_below: bool,
     is_trusted: impl Fn(&Path, &str) -> bool,
-) -> Result<AgentDefinition, FrontMatterError> {
+) -> Result<Option<AgentDefinition>, FrontMatterError> {
     let text = front_matter::read(path)?;
-    parse(&text, path, is_trusted(path, &text))
+    if is_below && !front_matter::has_head(&text) {
+        return Ok(None);
+    }
+    parse(&text, path, is_trusted(path, &text)).map(Some)
 }
 
 fn parse(text: &str, path: &Path, is_trusted: bool) -> Result<AgentDefinition, FrontMatterError> {

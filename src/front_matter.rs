@@ -261,29 +261,91 @@ pub fn entries(directory: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
     paths
 }
 
-/// Most directories below one with commands: a namespace of more parts is
-/// nothing that anybody types.
-const NAMESPACE_CAP: usize = 4;
+/// Maximum number of directories between one with definitions and a file in it:
+/// a name of more parts is nothing that people type.
+pub const NAMESPACE_CAP: usize = 4;
 
 /// Returns the `*.md` files below a directory, each with the names of the
 /// directories that lead to it, in the order of their paths.
+///
+/// Directories that are nested too deeply and links to directories are problems: a
+/// link could lead out of the directory, or back into itself.
 pub fn documents(directory: &Path, problems: &mut Vec<Problem>) -> Vec<(Vec<String>, PathBuf)> {
     let mut found = Vec::new();
     let mut left = vec![(Vec::new(), directory.to_owned())];
     while let Some((above, directory)) = left.pop() {
         for path in entries(&directory, problems) {
-            // A link to a directory could lead back to where it stands.
-            let is_link = path.is_symlink();
-            if path.is_dir() && !is_link && above.len() < NAMESPACE_CAP {
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                left.push(([above.clone(), vec![name]].concat(), path));
-            } else if is_document(&path) && !path.is_dir() && found.len() < ENTRIES_CAP {
-                found.push((above.clone(), path));
+            match path.is_dir() {
+                true => descend(&above, path, &mut left, problems),
+                false if is_document(&path) && found.len() < ENTRIES_CAP => {
+                    found.push((above.clone(), path));
+                }
+                false => {}
             }
         }
     }
     found.sort_by(|(_, one), (_, other)| one.cmp(other));
     found
+}
+
+/// Returns the directories below one that hold a file of this name, in the order
+/// of their paths. Below such a directory nothing is looked for.
+pub fn holders(directory: &Path, file: &str, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![(Vec::new(), directory.to_owned())];
+    while let Some((above, directory)) = left.pop() {
+        for path in entries(&directory, problems) {
+            if path.join(file).exists() {
+                if found.len() < ENTRIES_CAP {
+                    found.push(path);
+                }
+            } else if path.is_dir() && !path.is_symlink() {
+                descend(&above, path, &mut left, problems);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Returns whether no definitions are looked for below a directory: it belongs to
+/// version control or holds dependencies.
+#[must_use]
+pub fn is_passed_over(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') || name == "node_modules"
+}
+
+/// Goes on in a directory, unless it is nested too deeply or a link leads to it.
+fn descend(
+    above: &[String],
+    path: PathBuf,
+    left: &mut Vec<(Vec<String>, PathBuf)>,
+    problems: &mut Vec<Problem>,
+) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if is_passed_over(&path) {
+        return;
+    }
+    if path.is_symlink() {
+        let message = "is a link to a directory, which is not followed; move its files here";
+        problems.push(Problem::new(path, message));
+    } else if above.len() < NAMESPACE_CAP {
+        left.push(([above, &[name]].concat(), path));
+    } else {
+        let message = format!(
+            "is nested more than {NAMESPACE_CAP} directories deep and is not looked at; move its \
+             files up"
+        );
+        problems.push(Problem::new(path, message));
+    }
+}
+
+/// Returns whether a text begins with front matter.
+#[must_use]
+pub fn has_head(text: &str) -> bool {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.lines().next().is_some_and(|line| line.trim_end() == "---")
 }
 
 /// Tells whether a path is called as a file with front matter is.
@@ -550,7 +612,15 @@ mod tests {
         let mut problems = Vec::new();
         let found = documents(root, &mut problems);
         let names: Vec<_> = found.iter().map(|(above, _)| above.join(":")).collect();
-        assert_eq!((names, problems), (vec!["a:b".to_owned(), String::new()], vec![]));
+        assert_eq!(names, ["a:b", ""]);
+        let [link] = &problems[..] else { panic!("{problems:?}") };
+        assert!(link.to_string().contains("a/again: is a link to a directory"), "{link}");
+        std::fs::create_dir_all(root.join("1/2/3/4/5")).unwrap();
+        std::fs::write(root.join("1/2/3/4/5/deep.md"), "x").unwrap();
+        problems.clear();
+        assert_eq!(documents(root, &mut problems).len(), 2);
+        let told = problems.iter().map(Problem::to_string).collect::<String>();
+        assert!(told.contains("5: is nested more than 4 directories deep"), "{told}");
     }
 
     #[test]

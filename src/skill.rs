@@ -119,8 +119,8 @@ impl Skills {
         Self { skills }
     }
 
-    /// Loads `NAME/SKILL.md` from each of the directories, then `NAME.md` from
-    /// each of those with commands, then the bundled skills.
+    /// Loads `NAME/SKILL.md` from in and below each of the directories, then
+    /// `NAME.md` from each of those with commands, then the bundled skills.
     ///
     /// The first of a name counts. A file that is hidden by another one or
     /// that cannot be used is a problem and no more; one that is found by two
@@ -133,13 +133,11 @@ impl Skills {
     ) -> (Self, Vec<Problem>) {
         let mut loading = Loading::default();
         for directory in places.skills {
-            for entry in front_matter::entries(directory, &mut loading.problems) {
+            for entry in front_matter::holders(directory, head::FILE, &mut loading.problems) {
                 let path = entry.join(head::FILE);
-                if path.exists() {
-                    loading.take(&path, |text| {
-                        head::skill(text, &path, places.home, is_trusted(&path, text))
-                    });
-                }
+                loading.take(&path, |text| {
+                    head::skill(text, &path, places.home, is_trusted(&path, text))
+                });
             }
         }
         for directory in places.commands {

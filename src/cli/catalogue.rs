@@ -180,14 +180,21 @@ fn skill_files(path: &Path) -> Vec<PathBuf> {
     if own.exists() {
         return vec![own];
     }
-    let below = in_order(path).into_iter().map(|entry| entry.join(skill::FILE));
-    let below: Vec<PathBuf> = below.filter(|file| file.exists()).collect();
+    let holders = front_matter::holders(path, skill::FILE, &mut Vec::new());
+    let below: Vec<PathBuf> = holders.iter().map(|holder| holder.join(skill::FILE)).collect();
     if below.is_empty() { documents(path) } else { below }
 }
 
 fn agent_files(path: &Path) -> Vec<PathBuf> {
     match path.is_dir() {
-        true => in_order(path).into_iter().filter(|it| front_matter::is_document(it)).collect(),
+        true => {
+            let below = |(above, file): &(Vec<String>, PathBuf)| {
+                above.is_empty()
+                    || front_matter::read(file).is_ok_and(|it| front_matter::has_head(&it))
+            };
+            let files = front_matter::documents(path, &mut Vec::new());
+            files.into_iter().filter(below).map(|(_, file)| file).collect()
+        }
         false => vec![path.to_owned()],
     }
 }

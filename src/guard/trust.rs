@@ -127,13 +127,13 @@ impl Project {
         HOOKS.iter().for_each(|file| looking.hooks(Path::new(file)));
         looking.file(Path::new(SERVERS), Kind::Servers);
         for directory in &places.agents {
-            looking.agents(directory, says_more.agent);
+            looking.texts(directory, Kind::Agent, says_more.agent);
         }
         for directory in &places.skills {
             looking.skills(directory, says_more.skill);
         }
         for directory in &places.commands {
-            looking.commands(directory, says_more.skill);
+            looking.texts(directory, Kind::Skill, says_more.skill);
         }
         // Most repositories ask for nothing; then nobody need look further.
         if looking.project.wants_trust() {

@@ -13,6 +13,7 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 use serde_json::Value;
 
+use crate::front_matter::is_passed_over;
 use crate::hook;
 use crate::json_text;
 
@@ -87,31 +88,34 @@ impl Looking {
         }
     }
 
-    /// Takes the definitions of a directory that say more than what an agent is
-    /// told.
-    pub(super) fn agents(&mut self, directory: &Path, says_more: impl Fn(&Path, &str) -> bool) {
-        for path in self.entries(directory) {
-            if path.extension().is_none_or(|extension| extension != "md") {
-                continue;
-            }
-            self.text(&path, Kind::Agent, &says_more);
-        }
-    }
-
-    /// Takes the skills of a directory that allow something.
-    pub(super) fn skills(&mut self, directory: &Path, says_more: impl Fn(&Path, &str) -> bool) {
-        for path in self.entries(directory) {
-            self.text(&path.join(SKILL), Kind::Skill, &says_more);
-        }
-    }
-
-    /// Takes the commands below a directory that allow something.
-    pub(super) fn commands(&mut self, directory: &Path, says_more: impl Fn(&Path, &str) -> bool) {
+    /// Takes the `*.md` files in and below a directory that say more than what a
+    /// model is told.
+    pub(super) fn texts(
+        &mut self,
+        directory: &Path,
+        kind: Kind,
+        says_more: impl Fn(&Path, &str) -> bool,
+    ) {
         let mut left = vec![(directory.to_owned(), 0)];
         while let Some((directory, depth)) = left.pop() {
             for path in self.entries(&directory) {
                 if path.extension().is_some_and(|extension| extension == "md") {
-                    self.text(&path, Kind::Skill, &says_more);
+                    self.text(&path, kind, &says_more);
+                } else if depth < DEPTH_CAP && self.is_directory(&path) {
+                    left.push((path, depth + 1));
+                }
+            }
+        }
+    }
+
+    /// Takes the skills in and below a directory that allow something.
+    pub(super) fn skills(&mut self, directory: &Path, says_more: impl Fn(&Path, &str) -> bool) {
+        let mut left = vec![(directory.to_owned(), 0)];
+        while let Some((directory, depth)) = left.pop() {
+            for path in self.entries(&directory) {
+                let file = path.join(SKILL);
+                if self.project.root.join(&file).symlink_metadata().is_ok() {
+                    self.text(&file, Kind::Skill, &says_more);
                 } else if depth < DEPTH_CAP && self.is_directory(&path) {
                     left.push((path, depth + 1));
                 }
@@ -128,9 +132,16 @@ impl Looking {
         }
     }
 
-    /// Tells whether a path below the root is a directory, and no link to one.
+    /// Tells whether a path below the root is a directory in which definitions are
+    /// looked for, and no link to one.
     fn is_directory(&self, path: &Path) -> bool {
-        self.project.root.join(path).symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+        !is_passed_over(path)
+            && self
+                .project
+                .root
+                .join(path)
+                .symlink_metadata()
+                .is_ok_and(|metadata| metadata.is_dir())
     }
 
     /// Takes all files below a directory that may be programs.
