@@ -8,6 +8,8 @@
 
 pub mod bundle;
 mod call;
+mod complaint;
+mod error;
 mod hardened;
 mod held;
 mod merge;
@@ -20,13 +22,12 @@ pub mod worktree;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
-
 use crate::diff::{self, ChangeKind, FileChange};
 use crate::message::counted;
 
 pub(crate) use call::filter_drivers;
 pub use call::{Git, OUTPUT_CAP, git};
+pub use error::{Elsewhere, GitError};
 pub(crate) use hardened::PROGRAMS;
 pub use held::Held;
 pub use program::Program;
@@ -95,93 +96,10 @@ pub enum ApartKind {
     Repository,
 }
 
-/// Why there is no change to look at.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum GitError {
-    /// The directory is in no repository.
-    #[error("{} is not in a git repository", .path.display())]
-    NotARepository {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The directory is in no working tree of its repository.
-    #[error("{} is in no working tree of its git repository", .path.display())]
-    NoWorkingTree {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The repository is empty.
-    #[error("the repository has no commits and no files yet")]
-    NoCommits,
-    /// No commit has this name.
-    #[error("no branch or commit is named `{}`", .name.escape_debug())]
-    UnknownRevision {
-        /// The name.
-        name: String,
-        /// Where it may be instead.
-        elsewhere: Elsewhere,
-    },
-    /// A commit says that it has a parent, and that one is not here.
-    #[error("the parent of commit `{commit}` is not here{}", because(*.is_shallow))]
-    NoParent {
-        /// The commit, as short as people name it.
-        commit: String,
-        /// Whether the clone was made without it.
-        is_shallow: bool,
-    },
-    /// Two lines of commits never meet.
-    #[error("`{}` and HEAD have no commit in common{}", .name.escape_debug(), because(*.is_shallow))]
-    NothingInCommon {
-        /// What was to be compared with.
-        name: String,
-        /// Whether they may meet in what the clone was made without.
-        is_shallow: bool,
-    },
-    /// Nothing differs.
-    #[error("there is nothing to review: {title} is empty")]
-    EmptyChange {
-        /// What was looked at.
-        title: String,
-    },
-    /// There is no git.
-    #[error("git was not found; install it or put it on the PATH")]
-    GitMissing,
-    /// The only git is one that the workspace holds.
-    #[error("{} is not run, because it is in the workspace; put another git on the PATH", .path.display())]
-    GitOfWorkspace {
-        /// The program.
-        path: PathBuf,
-    },
-    /// Git did not do what it was asked.
-    #[error("git failed: {message}")]
-    Failed {
-        /// In git's words where it said something.
-        message: String,
-    },
-}
-
-/// Where a branch may be that is not here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Elsewhere {
-    /// The remote `origin` had it when it was last asked.
-    Tracked,
-    /// The remote `origin` may have it: nobody has asked.
-    Remote,
-    /// The clone ends before it, as it is shallow.
-    Older,
-    /// There is no more to be said.
-    Unknown,
-}
-
 /// Tells whether a name is that of a commit by its hash, or of one before another.
 fn is_older(name: &str) -> bool {
     let is_hash = name.len() >= SHORT && name.chars().all(|c| c.is_ascii_hexdigit());
     is_hash || name.contains(['~', '^'])
-}
-
-/// Says why commits are missing.
-fn because(is_shallow: bool) -> &'static str {
-    if is_shallow { ": the clone is shallow" } else { "" }
 }
 
 /// Returns the change that is asked for, from the repository around `root`.
@@ -239,15 +157,8 @@ struct Diff {
 
 impl<'a> Repository<'a> {
     fn open(program: &'a Program, root: &Path) -> Result<Self, GitError> {
-        let top = match git(program, root, &["rev-parse", "--show-toplevel"]) {
-            Err(GitError::Failed { message }) if message.contains("not a git repository") => {
-                return Err(GitError::NotARepository { path: root.to_owned() });
-            }
-            Err(GitError::Failed { message }) if message.contains("run in a work tree") => {
-                return Err(GitError::NoWorkingTree { path: root.to_owned() });
-            }
-            other => other?,
-        };
+        let top = git(program, root, &["rev-parse", "--show-toplevel"])
+            .map_err(|error| complaint::no_tree(root, error))?;
         Ok(Self { program, top: call::path(top.strip_suffix(b"\n").unwrap_or(&top)) })
     }
 
@@ -446,6 +357,8 @@ impl<'a> Repository<'a> {
         }
         match self.git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]) {
             Ok(id) => Ok(text_line(&id)),
+            // A damaged repository is not one without this commit.
+            Err(error @ GitError::Failed { .. }) if error.way_out().is_some() => Err(error),
             Err(GitError::Failed { .. }) => Err(unknown()),
             Err(error) => Err(error),
         }

@@ -201,11 +201,12 @@ fn advice(error: &GitError) -> Option<String> {
         | GitError::NothingInCommon { name: _, is_shallow: false }
         | GitError::NotARepository { path: _ }
         | GitError::NoWorkingTree { path: _ }
+        | GitError::Damaged { path: _ }
         | GitError::NoCommits
         | GitError::EmptyChange { title: _ }
         | GitError::GitMissing
         | GitError::GitOfWorkspace { path: _ }
-        | GitError::Failed { message: _ } => None,
+        | GitError::Failed { message: _ } => error.way_out(),
     }
 }
 

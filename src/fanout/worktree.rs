@@ -326,7 +326,8 @@ fn given_up(claim: Claim, linked: Option<&Linked>, error: &GitError) -> NotMade 
     // What cannot be removed is left over, and listed as such.
     let _ = linked.map(Linked::remove);
     let _ = claim.remove();
-    NotMade::Failed(format!("cannot make a worktree: {error}"))
+    let way_out = error.way_out().map(|advice| format!("; {advice}")).unwrap_or_default();
+    NotMade::Failed(format!("cannot make a worktree: {error}{way_out}"))
 }
 
 /// Runs what blocks on a thread that may.

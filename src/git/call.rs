@@ -16,6 +16,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 use super::GitError;
+use super::complaint;
 use super::hardened::{self, Setting};
 use super::program::Program;
 
@@ -226,13 +227,11 @@ impl Git {
 impl Ran {
     /// The error of a call that ended badly, in git's words.
     pub(super) fn failed<T>(&self) -> Result<T, GitError> {
-        let said = String::from_utf8_lossy(&self.complaint);
-        let said = said.lines().find(|line| !line.starts_with("warning:")).unwrap_or_default();
-        let said = said.strip_prefix("fatal: ").or(said.strip_prefix("error: ")).unwrap_or(said);
-        failed(match (said, self.code) {
+        let said = complaint::words(&String::from_utf8_lossy(&self.complaint));
+        failed(match (&*said, self.code) {
             ("", Some(code)) => format!("it ended with exit code {code}"),
             ("", None) => "a signal ended it".to_owned(),
-            (said, _) => said.to_owned(),
+            (_, _) => said,
         })
     }
 }

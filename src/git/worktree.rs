@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::call::{self, Git};
+use super::complaint::no_tree;
 use super::snapshot::{copy_index, stage};
 use super::{GitError, Program, text_line};
 
@@ -340,19 +341,6 @@ fn node(mode: &str, object: &str) -> Option<Node> {
 
 fn newline(byte: &u8) -> bool {
     *byte == b'\n'
-}
-
-/// Says in our own words that there is no working tree to begin with.
-fn no_tree(workspace: &Path, error: GitError) -> GitError {
-    let path = workspace.to_owned();
-    let GitError::Failed { message } = &error else { return error };
-    if message.contains("not a git repository") {
-        GitError::NotARepository { path }
-    } else if message.contains("must be run in a work tree") {
-        GitError::NoWorkingTree { path }
-    } else {
-        error
-    }
 }
 
 fn remove(file: &Path) -> Result<(), GitError> {

@@ -420,7 +420,7 @@ fn where_there_can_be_no_worktree_the_slot_fails_in_words() {
     );
     play(&repository, &batch(&slots, &[&told]), &[]);
     repository.git(&["init", "--quiet", "--bare"]);
-    let told = "is in no working tree of its git repository]";
+    let told = "is in no working tree of its git repository; run it in a checkout: ";
     play(&repository, &batch(&slots, &[told]), &["--no-session-persistence"]);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::models::{self, Item};
 use super::{COMMANDS, Command};
 use crate::agent::History;
-use crate::cli::exit::{Exit, Refusal};
+use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::cli::mcp;
 use crate::cli::permissions::{self, Files, Listed};
@@ -328,6 +328,7 @@ pub fn diff(kit: &Kit) -> Result<Vec<Row>, Refusal> {
         Err(
             error @ (GitError::NotARepository { .. }
             | GitError::NoWorkingTree { .. }
+            | GitError::Damaged { .. }
             | GitError::NoCommits),
         ) => return Ok(vec![Row::new().text(Ink::Plain, &error.to_string())]),
         Err(
@@ -337,7 +338,7 @@ pub fn diff(kit: &Kit) -> Result<Vec<Row>, Refusal> {
             | GitError::GitMissing
             | GitError::GitOfWorkspace { .. }
             | GitError::Failed { .. }),
-        ) => return Err(Refusal::because(Exit::BadInput, &error)),
+        ) => return Err(Refusal::no_change(&error)),
     };
     let mut rows = vec![Row::new().text(Ink::Strong, &change.title)];
     let mut lines = change.diff.lines();
