@@ -84,7 +84,7 @@ fn is_read_only_already(path: &Path, views: &BTreeMap<PathBuf, View>) -> bool {
 }
 
 /// Where something else than the file system itself is mounted.
-const MOUNTED: [&str; 4] = ["/dev", "/proc", SCRATCH, "/run"];
+pub(super) const MOUNTED: [&str; 4] = ["/dev", "/proc", SCRATCH, "/run"];
 
 /// Returns where names are resolved by, if that is in a directory which a
 /// command does not see.

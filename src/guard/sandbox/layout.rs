@@ -5,6 +5,8 @@
 //! configuration, and what tools like this one read. This is found anew for
 //! every command, since the last one may have moved things.
 
+mod repository;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,20 +91,21 @@ impl Layout {
         let added = settings.write.iter().filter_map(|path| path.canonicalize().ok());
         match access {
             Access::ReadOnly | Access::Off => {
-                layout.views.extend(roots.into_iter().map(|root| (root, View::ReadOnly)));
+                layout.views.extend(roots.iter().map(|root| (root.clone(), View::ReadOnly)));
             }
             Access::WorkspaceWrite => {
                 let is_bounded = |path: &PathBuf| !is_too_wide(path, home.as_deref());
                 layout.views.extend(added.filter(is_bounded).map(|path| (path, View::Writable)));
-                for root in roots {
-                    if is_bounded(&root) {
-                        layout.open(&root);
+                for root in &roots {
+                    if is_bounded(root) {
+                        layout.open(root);
                     } else {
-                        layout.views.insert(root, View::ReadOnly);
+                        layout.views.insert(root.clone(), View::ReadOnly);
                     }
                 }
             }
         }
+        roots.iter().for_each(|root| layout.show_repository(root, home.as_deref()));
         layout.close_protected();
         layout.views.remove(Path::new("/"));
         layout

@@ -111,6 +111,15 @@ const PASSED: &[&str] = &[
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_NOSYSTEM",
     "GIT_CONFIG_SYSTEM",
+    // Who commits, and when: in CI there is no configuration that says so. What
+    // git runs or where it looks (`GIT_SSH_COMMAND`, `GIT_DIR`) stays out.
+    "EMAIL",
+    "GIT_AUTHOR_DATE",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_NAME",
+    "GIT_COMMITTER_DATE",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_NAME",
 ];
 
 /// Passed as well if their names begin so.
@@ -269,6 +278,34 @@ mod tests {
     fn a_confined_command_gets_what_is_listed_and_nothing_else() {
         check(variables().passed(false), &["PATH", "LC_ALL"]);
         check(variables().passed(true), &["PATH", "LC_ALL", "http_proxy"]);
+    }
+
+    #[test]
+    fn a_confined_command_knows_who_commits_and_not_what_git_shall_run() {
+        let all = [
+            "EMAIL",
+            "GIT_AUTHOR_DATE",
+            "GIT_AUTHOR_EMAIL",
+            "GIT_AUTHOR_NAME",
+            "GIT_COMMITTER_DATE",
+            "GIT_COMMITTER_EMAIL",
+            "GIT_COMMITTER_NAME",
+            "GIT_ASKPASS",
+            "GIT_CONFIG_COUNT",
+            "GIT_CONFIG_PARAMETERS",
+            "GIT_DIR",
+            "GIT_EDITOR",
+            "GIT_EXEC_PATH",
+            "GIT_EXTERNAL_DIFF",
+            "GIT_INDEX_FILE",
+            "GIT_PROXY_COMMAND",
+            "GIT_SSH",
+            "GIT_SSH_COMMAND",
+            "GIT_TOKEN",
+            "GIT_WORK_TREE",
+        ];
+        let variables = Variables::new(all.map(|name| (name.into(), "x".into())));
+        check(variables.passed(true), &all[..7]);
     }
 
     #[test]

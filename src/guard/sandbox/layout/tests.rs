@@ -160,6 +160,8 @@ fn a_linked_worktree_opens_what_a_commit_needs_of_its_repository() {
     let home = linked_worktree();
     let layout = home.layout(Access::WorkspaceWrite, &["work"], &[]);
     let expected = [
+        // Below `/tmp` a sandbox would have an empty directory in its place.
+        ("main", ReadOnly),
         ("main/.git/logs", Writable),
         ("main/.git/objects", Writable),
         ("main/.git/refs", Writable),
@@ -198,4 +200,36 @@ fn what_is_hidden_stays_hidden_in_a_directory_that_may_be_written() {
     let home = home.with_files(&[(".cargo/credentials.toml", "")]);
     let layout = home.layout(Access::WorkspaceWrite, &[], &[".cargo"]);
     home.check(&layout, &[(".cargo", Writable), (".cargo/credentials.toml", HiddenFile)]);
+}
+
+/// A place below `/tmp`, where a sandbox has a directory of its own.
+#[test]
+fn what_git_needs_of_the_repository_around_is_shown_and_nothing_else() {
+    let home = Home::new().with_directories(&[
+        "repo/.git/objects",
+        "repo/sub",
+        "apart/objects/info",
+        "apart/refs",
+        "lender/objects/info",
+        "lender/objects/pack",
+        "private/objects",
+        "split",
+        "odd",
+        "odd-target",
+    ]);
+    let home = home.with_files(&[
+        ("repo/.git/HEAD", ""),
+        ("apart/HEAD", ""),
+        ("split/.git", "gitdir: ../apart\n"),
+        ("odd/.git", "gitdir: ../odd-target\n"),
+    ]);
+    let lenders = ["lender", "private"]
+        .map(|name| home.root.join(name).join("objects").display().to_string());
+    fs::write(home.root.join("apart/objects/info/alternates"), lenders.join("\n")).unwrap();
+    let layout = home.layout(Access::ReadOnly, &["repo/sub"], &[]);
+    home.check(&layout, &[("repo", ReadOnly), ("repo/sub", ReadOnly)]);
+    let layout = home.layout(Access::ReadOnly, &["split"], &[]);
+    home.check(&layout, &[("apart", ReadOnly), ("lender/objects", ReadOnly), ("split", ReadOnly)]);
+    let layout = home.layout(Access::ReadOnly, &["odd"], &[]);
+    home.check(&layout, &[("odd", ReadOnly)]);
 }
