@@ -18,6 +18,7 @@ mod hooked;
 mod images;
 mod loops;
 mod offers;
+mod redirected;
 mod repetition;
 pub mod size;
 mod turn;

@@ -12,6 +12,7 @@ mod complaint;
 mod error;
 mod hardened;
 mod held;
+pub mod marks;
 mod merge;
 mod program;
 mod snapshot;

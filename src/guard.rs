@@ -34,7 +34,7 @@ use shell::Machine;
 pub use decided::{About, Decided, Place};
 pub use explained::Explained;
 pub use mode::Mode;
-pub use policy::{Policy, PolicyParts};
+pub use policy::{PathMeaning, PathUse, Policy, PolicyParts};
 pub use rules::{Rule, RuleError};
 pub use searches::{LeftOut, Searches};
 pub use sensitive::Secrets;

@@ -181,6 +181,30 @@ impl FilePatch {
     }
 }
 
+/// Returns the text of a patch with other paths in it; `None` if all stay. `other`
+/// gets each path and whether the name itself is meant, and not what it leads to.
+#[must_use]
+pub fn with_other_paths(
+    text: &str,
+    mut other: impl FnMut(&str, bool) -> Option<String>,
+) -> Option<String> {
+    let mut is_changed = false;
+    let mut line = |line: &str| {
+        // Lines of files never begin like this: each has a sign in front.
+        let header = [(ADD, true), (DELETE, true), (MOVE, true), (UPDATE, false)]
+            .into_iter()
+            .find_map(|(kind, is_name)| Some((kind, is_name, line.strip_prefix(kind)?)));
+        let named = header.and_then(|(kind, is_name, path)| {
+            Some(format!("{kind} {}", other(path.trim(), is_name)?))
+        });
+        is_changed |= named.is_some();
+        let end = if line.ends_with('\r') { "\r" } else { "" };
+        named.map_or_else(|| line.to_owned(), |named| named + end)
+    };
+    let text = text.split('\n').map(&mut line).collect::<Vec<_>>().join("\n");
+    is_changed.then_some(text)
+}
+
 impl Hunk {
     /// Returns the lines that must be there.
     #[must_use]
@@ -383,6 +407,19 @@ mod tests {
     fn update(to: Option<&str>, hunks: &[Hunk]) -> FilePatch {
         let (path, to) = ("a.rs".to_owned(), to.map(str::to_owned));
         FilePatch::Update { path, to, hunks: hunks.to_vec() }
+    }
+
+    #[test]
+    fn other_paths_take_the_place_of_those_in_headers_alone() {
+        let text = "*** Begin Patch\r\n*** Update File: /w/a\r\n*** Move to: /w/b\r\n@@\r\n-x\r\n\
+                    +*** Add File: /w/c\r\n*** Add File: c\r\n+x\r\n*** End Patch";
+        let expected = text.replace("File: /w/a", "File: a").replace("to: /w/b", "to: b");
+        let other = |path: &str, is_name: bool| {
+            assert_eq!(is_name, path != "/w/a");
+            path.strip_prefix("/w/").map(str::to_owned)
+        };
+        assert_eq!(with_other_paths(text, other), Some(expected));
+        assert_eq!(with_other_paths(text, |_, _| None), None);
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod glob;
 pub mod grep;
 mod journal;
 pub mod mcp;
+pub mod original;
 pub mod patch;
 pub mod patterns;
 pub mod person;
@@ -159,6 +160,8 @@ pub struct Workspace {
     pub git: git::Program,
     /// Fetches pages.
     pub web: Arc<Web>,
+    /// The workspace that it is a copy of; `None` for the user's own.
+    pub original: Option<Arc<original::OriginalWorkspace>>,
 }
 
 impl Workspace {

@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::guard::{Allowed, Decision, Effect, Policy};
+use crate::guard::{Allowed, Decision, Effect, PathMeaning, PathUse, Policy};
+use crate::path_text;
 use crate::prompt;
 use crate::tool::{Workspace, regular};
 
@@ -25,6 +26,12 @@ pub async fn with_files(workspace: &Arc<Workspace>, policy: &Arc<Policy>, text: 
 
 /// Reads a file that a prompt names, as far as this unit may read it.
 fn attached(workspace: &Workspace, policy: &Policy, path: &Path) -> io::Result<Vec<u8>> {
+    // In a copy of the workspace the copy's file is meant, as in calls of tools.
+    let meant = match policy.meant(&path_text::to_text(path), PathUse::Source) {
+        Some(PathMeaning::Copy(copy)) => Some(copy),
+        Some(PathMeaning::Original) | None => None,
+    };
+    let path = meant.as_deref().unwrap_or(path);
     let place = workspace.root.join(path);
     place.symlink_metadata()?;
     let arguments = serde_json::json!({"file_path": path.to_string_lossy()});

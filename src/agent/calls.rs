@@ -50,6 +50,8 @@ pub(super) struct Ready<'a> {
     /// The arguments as they were written anew, if they were changed.
     pub(super) rewritten: Option<Arc<str>>,
     pub(super) said: Said,
+    /// Sentences about its paths, for below its output.
+    pub(super) notes: Vec<String>,
     /// What holds from now on, once it has opened a skill.
     pub(super) followed: Option<Arc<Followed>>,
 }
@@ -264,6 +266,9 @@ impl Unit {
         let (tool, output, answer, said, followed) = match self.prepare(call) {
             Ok(mut ready) => {
                 let (output, answer) = self.run_guarded(&mut ready).await;
+                for note in &ready.notes {
+                    ready.said.below.push_str(&format!("\n\n[{note}]"));
+                }
                 (ready.tool, output, answer, ready.said, ready.followed)
             }
             Err(output) => (short_name(&call.tool).into(), output, None, Said::default(), None),
@@ -319,6 +324,7 @@ impl Unit {
             rewritten: is_changed.then(|| arguments.to_string().into()),
             arguments,
             said: Said::default(),
+            notes: Vec::new(),
             followed: None,
         })
     }

@@ -41,6 +41,7 @@ impl Unit {
     /// What they allow a person is not asked about, as far as a rule for the whole
     /// tool would spare it.
     async fn weigh(&self, ready: &mut Ready<'_>) -> Result<Allowed, Stopped> {
+        self.redirect(ready);
         let mut explained = self.decide(ready, &ready.arguments).await?;
         let mut wish = Wish::Nothing;
         let is_denied = matches!(explained.decision, Decision::Deny { .. });
@@ -48,6 +49,7 @@ impl Unit {
             let (wished, is_changed) = self.before_call(ready).await?;
             wish = wished;
             if is_changed {
+                self.redirect(ready);
                 explained = self.decide(ready, &ready.arguments).await?;
             }
         }
@@ -193,6 +195,7 @@ impl Unit {
         }
         // Also for what is denied: it is these that are.
         ready.change(arguments);
+        self.redirect(ready);
         Ok(match self.decide(ready, &ready.arguments).await?.decision {
             Decision::Allow(allowed) => Ok((allowed, true)),
             Decision::Ask(Ask { allowed, is_sparable, .. }) => Ok((allowed, is_sparable)),

@@ -29,6 +29,7 @@ use crate::model::retry::Jitter;
 use crate::path_text;
 use crate::prompt;
 use crate::tool::Workspace;
+use crate::tool::original::OriginalWorkspace;
 use crate::tool::roots::Roots;
 use claim::{About, Claim};
 
@@ -279,9 +280,10 @@ impl OwnTree {
             sandbox: Arc::clone(&from.sandbox),
             git: from.git.clone(),
             web: Arc::clone(&from.web),
+            original: Some(original(from, &snapshot, &linked)),
             root,
         };
-        let notice = notice(&workspace.root, at_end);
+        let notice = notice(&workspace.root, &snapshot, at_end);
         let environment = prompt::moved(&wanted.place.environment, &from.root, &workspace.root);
         let environment = format!("{environment}\n\n{notice}").into();
         Ok(Self {
@@ -312,12 +314,21 @@ fn narrowed(guarded: &Path, root: &Path) -> Vec<PathBuf> {
     parts
 }
 
-fn notice(root: &Path, at_end: WorktreeEnd) -> String {
+/// Returns what a worktree is a copy of.
+fn original(from: &Workspace, snapshot: &Snapshot, linked: &Linked) -> Arc<OriginalWorkspace> {
+    // A link may lead to where the user works.
+    let called = from.root.ancestors().nth(snapshot.below.components().count());
+    let called = called.unwrap_or(&snapshot.top).to_owned();
+    Arc::new(OriginalWorkspace::new(snapshot.top.clone(), called, linked.tree.clone()))
+}
+
+fn notice(root: &Path, snapshot: &Snapshot, at_end: WorktreeEnd) -> String {
     let end = match at_end {
         WorktreeEnd::Apply => "it is merged into the workspace",
         WorktreeEnd::Keep => "it is kept beside the workspace, with a patch",
     };
-    let values = [("cwd", &*path_text::to_text(root)), ("end", end)];
+    let (cwd, original) = (path_text::to_text(root), path_text::to_text(&snapshot.top));
+    let values = [("cwd", &*cwd), ("original", &original), ("end", end)];
     prompt::fill(include_str!("../../prompts/worktree.md").trim_end(), &values)
 }
 

@@ -69,6 +69,24 @@ impl Copies {
         here.flat_map(|path| originals(&self.elsewhere, &path)).collect()
     }
 
+    /// Returns the copy's path for a path into an original, and whether that
+    /// original is on this machine; `None` for any other path.
+    pub(super) fn counterpart(&self, path: &Path) -> Option<(PathBuf, bool)> {
+        let (mut at, mut found) = (path.to_owned(), None);
+        let all = self.elsewhere.iter().map(|copy| (copy, false));
+        for (Copy { original, copy }, is_here) in
+            all.chain(self.here.iter().map(|copy| (copy, true)))
+        {
+            let Ok(below) = at.strip_prefix(original) else { continue };
+            if at.starts_with(copy) {
+                continue;
+            }
+            at = if below.as_os_str().is_empty() { copy.clone() } else { copy.join(below) };
+            found = Some(found.unwrap_or(true) && is_here);
+        }
+        found.map(|is_here| (at, is_here))
+    }
+
     /// Tells whether a path that was followed is a copy of anything.
     pub(super) fn hold(&self, path: &Path) -> bool {
         !self.originals(path).is_empty() || !self.elsewhere(path).is_empty()
@@ -88,4 +106,30 @@ fn originals(copies: &[Copy], path: &Path) -> Vec<PathBuf> {
 
 fn real(path: &Path) -> PathBuf {
     paths::resolved(path, Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_into_an_original_means_the_innermost_copy() {
+        let copies = Copies::default().and(Path::new("/w"), Path::new("/c/one"));
+        let nested = copies.and(Path::new("/c/one"), Path::new("/c/two"));
+        let check = |copies: &Copies, path: &str, expected: Option<&str>| {
+            let found = copies.counterpart(Path::new(path));
+            assert_eq!(found, expected.map(|path| (PathBuf::from(path), true)), "{path}");
+        };
+        check(&copies, "/w/a", Some("/c/one/a"));
+        check(&copies, "/w", Some("/c/one"));
+        check(&copies, "/c/one/a", None);
+        check(&copies, "/work", None);
+        for path in ["/w/a", "/c/one/a"] {
+            check(&nested, path, Some("/c/two/a"));
+        }
+        check(&nested, "/c/two/a", None);
+        let far = Copies::default().and_elsewhere(&[], (Path::new("/far"), Path::new("/c/one")));
+        let expected = Some((PathBuf::from("/c/one/a"), false));
+        assert_eq!(far.counterpart(Path::new("/far/a")), expected);
+    }
 }

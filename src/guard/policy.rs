@@ -5,6 +5,7 @@
 //! that a decision can be explained.
 
 mod allowing;
+mod copied;
 mod entries;
 mod following;
 mod governed;
@@ -34,6 +35,7 @@ use crate::path_text;
 use crate::tool_name::OtherNames;
 use allowing::allowing;
 
+pub use copied::{PathMeaning, PathUse};
 pub use parts::PolicyParts;
 
 /// What the units of a run may do.

@@ -30,6 +30,7 @@ use crate::path_text;
 
 use super::arguments;
 use super::blocking::cancelled;
+use super::original::OriginalWatch;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use capture::Capture;
@@ -87,6 +88,7 @@ impl Tool for Bash {
             let started = Instant::now();
             let name = format!("bash-{}-{}", context.line.unit(), call.id);
             let mut capture = Capture::new(&context.workspace.spill, name);
+            let watched = OriginalWatch::begin(&context.workspace, call, &wanted.command).await;
             let mut process = Process::start(&context.workspace, call, &wanted.command)
                 .map_err(|error| not_run(&error))?;
             let CommandResult { ending, running } = process
@@ -99,9 +101,13 @@ impl Tool for Bash {
                 let (level, text) = (NoticeLevel::Warning, told.trim_end().into());
                 context.line.tell(Told::Notice { level, text }).await;
             }
+            let strayed = match watched {
+                Some(watched) => watched.finish(&context.workspace.root).await,
+                None => String::new(),
+            };
             let ended = Ended { ending, told, running: still_running(&running) };
             match output(&ended, wanted.timeout, capture) {
-                Some(output) => Ok(output),
+                Some(output) => Ok(Output { text: output.text + &strayed, ..output }),
                 None => {
                     if !running.is_empty() {
                         let text =

@@ -149,6 +149,9 @@ pub async fn make_with_links(
         let done = commit(&workspace, changes, &links);
         // Also if it failed: some may have been made and not be taken back.
         workspace.files.note_touch();
+        if let (Some(original), Ok(done)) = (&workspace.original, &done) {
+            done.iter().for_each(|done| original.note(&done.planned.held.lock.target));
+        }
         done
     })
     .await

@@ -121,6 +121,7 @@ impl Place {
             files: Files::default(),
             git: crate::git::tests::program(),
             web: Arc::default(),
+            original: None,
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);
         let searches = Searches::by(&Arc::new(policy));

@@ -298,18 +298,17 @@ fn a_fork_and_a_nested_worktree_go_back_to_where_they_came_from() {
 }
 
 #[test]
-fn the_workspace_itself_is_outside_of_a_worktree_and_the_worktree_is_inside() {
-    let (repository, text) = lines(1);
-    let outside = repository.place.work().join("lines.txt").display().to_string();
-    let write = |path: &str| {
-        let arguments = json!({"file_path": path, "old_string": "line 0", "new_string": "changed"});
+fn the_worktree_is_inside_the_workspace_also_where_it_is_beside_the_configuration() {
+    let (repository, text) = lines(2);
+    let whole = repository.place.work().join("lines.txt").display().to_string();
+    let write = |path: &str, line: &str| {
+        let arguments = json!({"file_path": path, "old_string": line, "new_string": "changed"});
         json!({"calls": [{"name": "Edit", "arguments": arguments}]})
     };
-    let refused = json!({"text": "ok", "expect": {"contains": ["is outside the workspace"]}});
     let call = json!({"name": "Agent", "arguments": {"description": "a", "prompt": "Do it.",
         "subagent_type": "general-purpose", "isolation": "worktree"}});
     let units = json!({"main": [{"calls": [call]}, {"text": "all done"}],
-        "a": [write(&outside), write("lines.txt"), refused]});
+        "a": [write(&whole, "line 0"), write("lines.txt", "line 1"), {"text": "ok"}]});
     let model = repository.place.script("script.json", &json!({"units": units}));
     let flags = ["-p", "go", "-m", &model, "--permission-mode", "acceptEdits"];
     // One home for all, so that the worktrees are beside the configuration.
@@ -317,7 +316,8 @@ fn the_workspace_itself_is_outside_of_a_worktree_and_the_worktree_is_inside() {
     let tine = repository.place.tine(flags).env("TINE_HOME", &home.display().to_string());
     let finished = tine.run().exits(0);
     assert!(finished.stdout.contains("all done"), "{}", finished.stderr);
-    assert_eq!(repository.place.read("lines.txt"), Some(text.replace("line 0", "changed")));
+    let expected = text.replace("line 0", "changed").replace("line 1", "changed");
+    assert_eq!(repository.place.read("lines.txt"), Some(expected));
 }
 
 #[test]

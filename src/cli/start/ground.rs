@@ -49,6 +49,7 @@ pub(in crate::cli) fn workspace(
         sandbox,
         git,
         web: Arc::new(web(config, environment)),
+        original: None,
         root: root.clone(),
     })
 }

@@ -58,6 +58,7 @@ impl Desk {
             // None of the tools here calls it.
             git: Program::find([], &[]),
             web: Arc::default(),
+            original: None,
             sandbox: Arc::new(Sandbox::new(settings)),
         });
         let (sender, mut receiver) = mpsc::channel(LINE_CAP);

@@ -509,6 +509,7 @@ impl Setup {
             files: Files::default(),
             git: program(),
             web: Arc::default(),
+            original: None,
             sandbox: Arc::new(Sandbox::new(Settings {
                 insistence: Insistence::Off,
                 variables: Variables::new(std::env::vars_os()),
