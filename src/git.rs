@@ -14,6 +14,7 @@ mod hardened;
 mod held;
 pub mod marks;
 mod merge;
+pub mod omission;
 mod program;
 mod snapshot;
 mod text;

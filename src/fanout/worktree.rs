@@ -11,6 +11,7 @@ mod ending;
 mod landing;
 mod plan;
 mod put;
+mod remarks;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -165,8 +166,8 @@ impl Worktrees {
             tree: worktree::tree_name(&snapshot.top).into(),
         };
         let (claim, linked) = self.link(claim, &snapshot, about, wanted).await?;
-        let below = snapshot.below.clone();
-        let filling = beside(move || match linked.fill(&below) {
+        let state = Arc::clone(&snapshot);
+        let filling = beside(move || match linked.fill(&state) {
             Ok(()) => Ok((claim, linked)),
             Err(error) => Err(given_up(claim, Some(&linked), &error)),
         });
@@ -329,7 +330,11 @@ fn notice(root: &Path, snapshot: &Snapshot, at_end: WorktreeEnd) -> String {
     };
     let (cwd, original) = (path_text::to_text(root), path_text::to_text(&snapshot.top));
     let values = [("cwd", &*cwd), ("original", &original), ("end", end)];
-    prompt::fill(include_str!("../../prompts/worktree.md").trim_end(), &values)
+    let notice = prompt::fill(include_str!("../../prompts/worktree.md").trim_end(), &values);
+    match remarks::without(&snapshot.gaps.left_out) {
+        Some(without) => format!("{notice} {without}"),
+        None => notice,
+    }
 }
 
 /// Leaves nothing of what could not be made.

@@ -10,10 +10,12 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::call::{self, Git};
 use super::complaint::no_tree;
-use super::snapshot::{copy_index, stage};
+use super::omission::{self, OmissionKind, OmittedPath};
+use super::snapshot::{StageExtent, copy_index, skip, stage};
 use super::{GitError, Program, text_line};
 
 pub(crate) use super::merge::FILE_CAP;
@@ -24,6 +26,12 @@ const INDEX: &str = "index";
 
 /// An index that is being worked with, within a worktree's place.
 const SCRATCH_INDEX: &str = "index.now";
+
+/// Maximum time for the question which filters there are.
+const FILTER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Maximum bytes of the names of files with a filter that are counted.
+const FILTER_LIST_CAP: usize = 256 * 1024;
 
 /// What commits say that hold a state.
 pub(super) const STATE_MESSAGE: &str = "State of the workspace, for a worktree of tine";
@@ -41,6 +49,29 @@ pub struct Snapshot {
     pub base: String,
     /// What reads and writes it.
     pub program: Program,
+    /// Parts of the working tree that the commit or a worktree of it lacks.
+    pub gaps: SnapshotGaps,
+}
+
+/// Differences between a working tree and the commit that holds its state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SnapshotGaps {
+    /// The tracked files that a sparse checkout leaves out. They are in the commit,
+    /// and in no worktree.
+    pub sparse: Vec<PathBuf>,
+    /// The directories without a file, which a worktree gets all the same.
+    pub empty: Vec<PathBuf>,
+    /// Files that a worktree does not get.
+    pub left_out: Vec<OmittedPath>,
+}
+
+/// Everything that was changed in a worktree.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TreeChanges {
+    /// The files that are not as they were.
+    pub files: Vec<Change>,
+    /// Files of the worktree that are in no patch.
+    pub left_out: Vec<OmittedPath>,
 }
 
 /// A linked worktree.
@@ -69,6 +100,8 @@ pub struct Change {
     pub before: Option<Node>,
     /// What it is; `None` if it is gone.
     pub after: Option<Node>,
+    /// Whether git ignores it. Such a file is new.
+    pub is_ignored: bool,
 }
 
 /// What a name in a tree stands for.
@@ -124,8 +157,14 @@ pub fn snapshot(program: &Program, workspace: &Path, place: &Path) -> Result<Sna
     let git = Git::at(program, &top)?.patient();
     let scratch = place.join(SCRATCH_INDEX);
     copy_index(&call::path(index), &scratch).map_err(|error| failed(&scratch, &error))?;
-    let tree = stage(&git.clone().index(&scratch), &top)?;
+    let staged = stage(&git.clone().index(&scratch), &top, StageExtent::Workspace)?;
     remove(&scratch)?;
+    let gaps = SnapshotGaps {
+        sparse: staged.sparse,
+        empty: omission::empty(&git, &top)?,
+        left_out: staged.left_out.into_iter().chain(filtered(&git, program, &top)).collect(),
+    };
+    let tree = staged.tree;
     let head = git.run(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
     let head = head.ok().map(|id| text_line(&id));
     let parent = head.iter().flat_map(|head| ["-p", head]);
@@ -133,7 +172,23 @@ pub fn snapshot(program: &Program, workspace: &Path, place: &Path) -> Result<Sna
     let commit: Vec<&str> = commit.into_iter().chain(parent).collect();
     let base = text_line(&git.run(&commit)?);
     let (below, repository) = (below.to_owned(), call::path(repository));
-    Ok(Snapshot { below, repository, base, top, program: program.clone() })
+    Ok(Snapshot { below, repository, base, top, program: program.clone(), gaps })
+}
+
+/// Returns the files that a filter keeps elsewhere: no filter is run here, so a
+/// worktree has what git has of them.
+fn filtered(git: &Git, program: &Program, top: &Path) -> Vec<OmittedPath> {
+    let drivers = call::filter_drivers(program, top, FILTER_LIMIT).unwrap_or_default();
+    let found = drivers.into_iter().filter_map(|driver| {
+        let attribute = format!(":(top,attr:filter={driver})");
+        let (listed, _) = git.head(&["ls-files", "-z", "--", &attribute], FILTER_LIST_CAP).ok()?;
+        let names: Vec<&[u8]> =
+            listed.split(|byte| *byte == 0).filter(|it| !it.is_empty()).collect();
+        let path = call::path(names.first()?);
+        let files = names.len() as u64;
+        Some(OmittedPath { path, kind: OmissionKind::Filtered, files, bytes: 0 })
+    });
+    found.collect()
 }
 
 /// Links a worktree of that state at `place`, which nobody else may use. It
@@ -196,15 +251,26 @@ pub fn is_contended(error: &GitError) -> bool {
 }
 
 impl Linked {
-    /// Writes the files, and makes sure that the directory `below` the top is
-    /// there.
+    /// Writes the files of the state that it is of, and makes sure that the
+    /// directory `below` the top is there.
     ///
     /// # Errors
     ///
     /// A file could not be written, or its content is not there.
-    pub fn fill(&self, below: &Path) -> Result<(), GitError> {
+    pub fn fill(&self, snapshot: &Snapshot) -> Result<(), GitError> {
+        let Snapshot { below, gaps, .. } = snapshot;
         let git = self.git()?;
-        git.run(&["read-tree", "--reset", "-u", &self.base])?;
+        if gaps.sparse.is_empty() {
+            git.run(&["read-tree", "--reset", "-u", &self.base])?;
+        } else {
+            git.run(&["read-tree", "--reset", &self.base])?;
+            skip(&git, &gaps.sparse)?;
+            git.run(&["checkout-index", "--all", "--index", "--quiet"])?;
+        }
+        for empty in &gaps.empty {
+            let empty = self.tree.join(empty);
+            fs::create_dir_all(&empty).map_err(|error| failed(&empty, &error))?;
+        }
         let index = self.git_directory.join(INDEX);
         let copy = self.place.join(INDEX);
         copy_index(&index, &copy).map_err(|error| failed(&copy, &error))?;
@@ -216,28 +282,31 @@ impl Linked {
     /// patch; no file is made if nothing changed.
     ///
     /// What was staged, committed or checked out there makes no difference:
-    /// only the files count. Ignored ones do not.
+    /// only the files count. Ignored ones do as far as they are work.
     ///
     /// # Errors
     ///
     /// The state cannot be read, or the patch not be written.
-    pub fn changes(&self, patch: &Path) -> Result<Vec<Change>, GitError> {
+    pub fn changes(&self, patch: &Path) -> Result<TreeChanges, GitError> {
         let began_with = self.place.join(INDEX);
         if !began_with.try_exists().map_err(|error| failed(&began_with, &error))? {
             // It was never filled, so nobody worked in it.
-            return Ok(Vec::new());
+            return Ok(TreeChanges::default());
         }
         let git = self.git()?;
         let scratch = self.place.join(SCRATCH_INDEX);
         copy_index(&began_with, &scratch).map_err(|error| failed(&scratch, &error))?;
-        let tree = stage(&git.clone().index(&scratch), &self.tree)?;
+        let staged = stage(&git.clone().index(&scratch), &self.tree, StageExtent::Worktree)?;
         remove(&scratch)?;
         let raw = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
-        let changes = parse(&git.run(&[&raw[..], &[&self.base, &tree]].concat())?)?;
-        if !changes.is_empty() {
-            self.write_patch(&git, &tree, patch)?;
+        let mut files = parse(&git.run(&[&raw[..], &[&self.base, &staged.tree]].concat())?)?;
+        for change in &mut files {
+            change.is_ignored = staged.ignored.contains(&change.path);
         }
-        Ok(changes)
+        if !files.is_empty() {
+            self.write_patch(&git, &staged.tree, patch)?;
+        }
+        Ok(TreeChanges { files, left_out: staged.left_out })
     }
 
     /// Makes the change of a patch against the state that it began with, in an
@@ -324,7 +393,7 @@ fn parse(raw: &[u8]) -> Result<Vec<Change>, GitError> {
         let [old_mode, new_mode, old, new, _status] = fields[..] else { return Err(odd()) };
         let path = call::path(parts.next().ok_or_else(odd)?);
         let (before, after) = (node(old_mode, old), node(new_mode, new));
-        changes.push(Change { path, before, after });
+        changes.push(Change { path, before, after, is_ignored: false });
     }
     Ok(changes)
 }

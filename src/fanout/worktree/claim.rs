@@ -16,7 +16,8 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::git::worktree::{Linked, make_place};
+use super::remarks;
+use crate::git::worktree::{Linked, TreeChanges, make_place};
 use crate::git::{GitError, Program};
 use crate::path_text::{from_text, to_text};
 
@@ -93,6 +94,12 @@ pub enum NotPruned {
         /// The tree.
         tree: String,
     },
+    /// There is work in it that no patch can hold.
+    #[error("it has files that no patch holds: {names}")]
+    HasMore {
+        /// These files, with their sizes.
+        names: String,
+    },
     /// Git stood in the way.
     #[error(transparent)]
     Git(#[from] GitError),
@@ -107,6 +114,10 @@ impl NotPruned {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoRecord { .. } => Some("save what you need of it, and remove it yourself"),
+            Self::HasMore { .. } => Some(
+                "move what you need of it elsewhere, remove the rest of these files, and prune \
+                 again",
+            ),
             Self::Unknown { .. } => Some(
                 "if either was moved, or is on a disk that is not there now, put it back and \
                  prune again; or save what you need of it, and remove it yourself",
@@ -202,7 +213,17 @@ impl Found {
             return Ok(Pruned::Removed);
         };
         let patch = self.patch(about)?;
-        let has_changes = linked.tree.try_exists()? && !linked.changes(&patch)?.is_empty();
+        let found = match linked.tree.try_exists()? {
+            true => linked.changes(&patch)?,
+            false => TreeChanges::default(),
+        };
+        let has_changes = !found.files.is_empty();
+        if let Some(names) = remarks::work_in(&found.left_out) {
+            if has_changes {
+                std::fs::remove_file(&patch)?;
+            }
+            return Err(NotPruned::HasMore { names });
+        }
         if has_changes {
             File::open(&patch)?.sync_all()?;
         }
@@ -221,7 +242,7 @@ impl Found {
         match self.linked()? {
             Some((_, linked)) if linked.tree.try_exists()? => {
                 let scratch = tempfile::NamedTempFile::new_in(&self.place)?;
-                Ok(linked.changes(scratch.path())?.len())
+                Ok(linked.changes(scratch.path())?.files.len())
             }
             Some(_) | None => Ok(0),
         }

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::Claim;
-use super::plan::{Conflict, NotPut, Target, plan, refused};
+use super::plan::{Conflict, LandingPlan, NotPut, Target, plan, refused};
 use super::put::Hold;
+use super::remarks::EndRemarks;
 use super::{OwnTree, Worktrees, beside};
 use crate::config::WorktreeEnd;
 use crate::event::{NoticeLevel, Outcome, Worktree};
-use crate::git::worktree::Change;
+use crate::git::omission::{OmittedPath, is_copy};
+use crate::git::worktree::{Change, TreeChanges};
 use crate::line::{Line, Told};
 use crate::message::counted;
 use crate::path_text::to_text;
@@ -39,7 +41,11 @@ struct Work {
     /// What the unit is called.
     name: String,
     changes: Vec<Change>,
+    /// Files of the worktree that are in no patch.
+    left_out: Vec<OmittedPath>,
     patch: PathBuf,
+    /// The ignored files that the workspace does not get.
+    left_behind: Vec<Conflict>,
 }
 
 impl Worktrees {
@@ -59,7 +65,7 @@ impl Worktrees {
             // Without it, writing the patch says what is wrong.
             let _ = std::fs::create_dir_all(directory);
             match own.linked.changes(&patch) {
-                Ok(changes) => Ok(Work { own, name: unit.to_string(), changes, patch }),
+                Ok(changes) => Ok(Work::new(own, unit.to_string(), changes, patch)),
                 Err(error) => Err(Box::new((own, error.to_string()))),
             }
         });
@@ -71,9 +77,7 @@ impl Worktrees {
             }
         };
         if work.changes.is_empty() {
-            self.remove(work.own, line).await;
-            line.tell(Told::Worktree(Worktree::Dropped)).await;
-            return include_str!("../../../prompts/worktree_dropped.md").trim_end().to_owned();
+            return self.unchanged(work, line).await;
         }
         match (outcome, self.at_end) {
             (Outcome::Done { text: _ }, WorktreeEnd::Apply) => self.apply(work, context).await,
@@ -82,6 +86,31 @@ impl Worktrees {
                 self.kept(work, line, ", because it did not come to its end").await
             }
         }
+    }
+
+    /// Ends a worktree that has no change for the workspace. If there is something
+    /// in it that no patch holds, it stays.
+    async fn unchanged(&self, work: Work, line: &Line) -> String {
+        let original = work.own.place.workspace.original.as_ref();
+        let has_changed = work.has_more_work() || original.is_some_and(|it| it.told().is_some());
+        let note = match has_changed {
+            true => include_str!("../../../prompts/worktree_ended.md"),
+            false => include_str!("../../../prompts/worktree_dropped.md"),
+        };
+        let note = note.trim_end().to_owned();
+        if !work.has_more_work() {
+            let remarks = work.remarks(None);
+            line.tell(Told::Worktree(Worktree::Dropped)).await;
+            self.remove(work.own, line).await;
+            return remarks.below(note);
+        }
+        // A change of nothing.
+        let patch = work.patch.clone();
+        beside(move || drop(std::fs::write(patch, ""))).await;
+        self.keep_work(&work, line, Vec::new()).await;
+        let remarks = work.remarks(Some(&work.own.linked.tree));
+        self.keep(work.own.claim);
+        remarks.below(note)
     }
 
     async fn apply(&self, work: Work, context: &ToolContext) -> String {
@@ -97,13 +126,13 @@ impl Worktrees {
         let (work, put) = work.put(context).await;
         match put {
             Ok(()) => {
-                let (patch, files) = (to_text(&work.patch), work.count());
+                let (patch, files) = (to_text(&work.patch), work.count_put());
                 let applied = Worktree::Applied { patch: patch.as_str().into(), files };
                 line.tell(Told::Worktree(applied)).await;
-                self.remove(work.own, line).await;
                 let files = counted(files, "changed file");
                 let note = include_str!("../../../prompts/worktree_applied.md").trim_end();
-                fill(note, &[("files", &files), ("patch", &patch)])
+                let note = fill(note, &[("files", &files), ("patch", &patch)]);
+                self.applied(work, line, note).await
             }
             Err(NotPut::Refused(refused)) => {
                 let why = format!("{} may not be changed there like this", files(&refused));
@@ -118,12 +147,30 @@ impl Worktrees {
         }
     }
 
+    /// Removes a worktree whose changes are in the workspace, unless there is more
+    /// in it.
+    async fn applied(&self, work: Work, line: &Line, note: String) -> String {
+        if !work.has_more_work() {
+            let remarks = work.remarks(None);
+            self.remove(work.own, line).await;
+            return remarks.below(note);
+        }
+        let remarks = work.remarks(Some(&work.own.linked.tree));
+        let path = to_text(&work.own.linked.tree);
+        let text = format!("its worktree {path} is kept: it has files that are in no patch");
+        let level = NoticeLevel::Warning;
+        line.tell(Told::Notice { level, text: text.into() }).await;
+        self.keep(work.own.claim);
+        remarks.below(note)
+    }
+
     async fn kept(&self, work: Work, line: &Line, why: &str) -> String {
         let (path, patch) = self.keep_work(&work, line, Vec::new()).await;
         let files = counted(work.count(), "changed file");
+        let remarks = work.remarks(Some(&work.own.linked.tree));
         self.keep(work.own.claim);
         let values = [("path", &*path), ("files", &files), ("why", why), ("patch", &patch)];
-        fill(include_str!("../../../prompts/worktree_kept.md").trim_end(), &values)
+        remarks.below(fill(include_str!("../../../prompts/worktree_kept.md").trim_end(), &values))
     }
 
     async fn conflicts(
@@ -137,6 +184,7 @@ impl Worktrees {
         let paths = named.iter().take(NAMED_CAP).map(|path| path.as_str().into()).collect();
         let (path, patch) = self.keep_work(&work, line, paths).await;
         let files = counted(work.count(), "changed file");
+        let remarks = work.remarks(Some(&work.own.linked.tree));
         self.keep(work.own.claim);
         let sections: Vec<String> = named
             .iter()
@@ -153,7 +201,7 @@ impl Worktrees {
             ("patch", &patch),
             ("sides", &sides),
         ];
-        fill(note, &values)
+        remarks.below(fill(note, &values))
     }
 
     /// Tells that a worktree stays, and returns where it and its patch are.
@@ -216,6 +264,37 @@ fn files(conflicts: &[Conflict]) -> String {
 }
 
 impl Work {
+    fn new(own: OwnTree, name: String, found: TreeChanges, patch: PathBuf) -> Self {
+        let TreeChanges { files: changes, mut left_out } = found;
+        // What was copied from the workspace is there still.
+        left_out.retain(|it| {
+            let (here, there) = (own.linked.tree.join(&it.path), own.snapshot.top.join(&it.path));
+            !it.kind.may_be_work() || !is_copy(&here, &there)
+        });
+        Self { own, name, changes, left_out, patch, left_behind: Vec::new() }
+    }
+
+    /// Returns whether there is work that no patch holds.
+    fn has_more_work(&self) -> bool {
+        self.left_out.iter().any(|it| it.kind.may_be_work())
+    }
+
+    /// Returns what else is to be said; `kept` is where the worktree stays.
+    fn remarks(&self, kept: Option<&Path>) -> EndRemarks {
+        let mut remarks = EndRemarks::default();
+        let is_put = |change: &&Change| {
+            change.is_ignored && !self.left_behind.iter().any(|it| it.path == change.path)
+        };
+        let ignored: Vec<&Path> =
+            self.changes.iter().filter(is_put).map(|change| &*change.path).collect();
+        remarks.add_ignored(&ignored);
+        remarks.add_left_behind(&self.left_behind);
+        remarks.add_left_out(&self.left_out, kept);
+        remarks.add(self.own.place.workspace.original.as_ref().and_then(|it| it.told()));
+        remarks.add_missing(&self.own.snapshot.gaps.left_out);
+        remarks
+    }
+
     fn top(&self) -> &Path {
         &self.own.snapshot.top
     }
@@ -228,30 +307,49 @@ impl Work {
         u32::try_from(self.changes.len()).unwrap_or(u32::MAX)
     }
 
+    /// Returns how many files the workspace has got.
+    fn count_put(&self) -> u32 {
+        self.count().saturating_sub(u32::try_from(self.left_behind.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the changes that are to be put into the workspace.
+    fn wanted(&self) -> Vec<Change> {
+        let is_wanted =
+            |change: &&Change| !self.left_behind.iter().any(|it| it.path == change.path);
+        self.changes.iter().filter(is_wanted).cloned().collect()
+    }
+
     /// Puts everything into the workspace that `context` works in, or nothing.
-    async fn put(self, context: &ToolContext) -> (Self, Result<(), NotPut>) {
+    /// Ignored files that may not be put there stay out alone.
+    async fn put(mut self, context: &ToolContext) -> (Self, Result<(), NotPut>) {
         let refused = refused(&self.target(), &self.changes);
+        let is_ignored = |it: &Conflict| {
+            self.changes.iter().any(|change| change.is_ignored && change.path == it.path)
+        };
+        let (ignored, refused): (Vec<Conflict>, Vec<Conflict>) =
+            refused.into_iter().partition(is_ignored);
         if !refused.is_empty() {
             return (self, Err(NotPut::Refused(refused)));
         }
+        self.left_behind = ignored;
         let hold = match Hold::wait(context, &self.paths()).await {
             Ok(hold) => hold,
             Err(error) => return (self, Err(NotPut::Failed(error.to_string()))),
         };
-        let (work, steps) = beside(move || {
+        let (mut work, planned) = beside(move || {
             let git = self.own.linked.git();
             let git = git.map_err(|error| NotPut::Failed(error.to_string()));
-            let steps = git.and_then(|git| plan(&git, &self.target(), &self.changes));
-            (self, steps)
+            let planned = git.and_then(|git| plan(&git, &self.target(), &self.wanted()));
+            (self, planned)
         })
         .await;
-        let put = match steps {
-            Ok(steps) => hold
-                .put(context, work.top(), steps)
-                .await
-                .map_err(|error| NotPut::Failed(error.to_string())),
-            Err(error) => Err(error),
+        let LandingPlan { steps, left_behind } = match planned {
+            Ok(plan) => plan,
+            Err(error) => return (work, Err(error)),
         };
+        work.left_behind.extend(left_behind);
+        let put = hold.put(context, work.top(), steps).await;
+        let put = put.map_err(|error| NotPut::Failed(error.to_string()));
         (work, put)
     }
 

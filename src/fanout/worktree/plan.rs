@@ -94,13 +94,23 @@ pub(super) fn refused(target: &Target<'_>, changes: &[Change]) -> Vec<Conflict> 
     refused.collect()
 }
 
+/// The steps that put a worktree's changes into the workspace.
+#[derive(Debug, Default)]
+pub(super) struct LandingPlan {
+    /// One for each file.
+    pub(super) steps: Vec<Step>,
+    /// Ignored files that stay out, since the workspace has others in their place.
+    pub(super) left_behind: Vec<Conflict>,
+}
+
 /// Works out the steps, or says what is in the way: then there are none.
 pub(super) fn plan(
     git: &Git,
     target: &Target<'_>,
     changes: &[Change],
-) -> Result<Vec<Step>, NotPut> {
+) -> Result<LandingPlan, NotPut> {
     let (mut steps, mut conflicts, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut left_behind = Vec::new();
     for change in changes {
         let step = step(git, target, change);
         match step.map_err(|error| NotPut::Failed(error.to_string()))? {
@@ -114,12 +124,19 @@ pub(super) fn plan(
                 }
                 steps.push(step);
             }
+            Err(_) if change.is_ignored => {
+                let text = "the workspace has another one, which stays".to_owned();
+                left_behind.push(Conflict { path: change.path.clone(), text });
+            }
             Err(text) => conflicts.push(Conflict { path: change.path.clone(), text }),
         }
     }
     // What goes makes room for what comes.
     steps.sort_by_key(|step| step.to != Thing::Nothing);
-    if conflicts.is_empty() { Ok(steps) } else { Err(NotPut::Conflicts(conflicts)) }
+    match conflicts.is_empty() {
+        true => Ok(LandingPlan { steps, left_behind }),
+        false => Err(NotPut::Conflicts(conflicts)),
+    }
 }
 
 impl Thing {

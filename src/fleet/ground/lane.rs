@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::room::Disk;
 use super::runs::RunHold;
 use super::{GroundError, PATCH_CAP, StateNames, beside, io_error};
-use crate::git::worktree::{self, Linked, Snapshot, make_place, remove_directory};
+use crate::git::worktree::{self, Linked, Snapshot, SnapshotGaps, make_place, remove_directory};
 use crate::git::{Program, bundle};
 
 /// Where lanes are put, for all grounds of a worker.
@@ -143,6 +143,8 @@ impl Ground {
             repository: repository.path.clone(),
             base: repository.base.clone(),
             program: repository.program.clone(),
+            // Those are the coordinator's, and not in what it has sent.
+            gaps: SnapshotGaps::default(),
         };
         Self { yard, origin: Origin::State { repository, snapshot } }
     }
@@ -261,7 +263,7 @@ impl Ground {
             })?
         };
         let writing = self.yard.disk.writing();
-        match linked.fill(&snapshot.below) {
+        match linked.fill(snapshot) {
             Ok(()) => Ok(Plot::Linked(linked)),
             Err(error) => {
                 let error = writing.explained(error.into());
@@ -346,7 +348,7 @@ impl Lane {
         let changes = linked.changes(&file);
         let size = fs::metadata(&file).map_or(0, |found| found.len());
         let read = match changes {
-            Ok(changes) if changes.is_empty() => Ok(Finished::Unchanged),
+            Ok(changes) if changes.files.is_empty() => Ok(Finished::Unchanged),
             Ok(_) if size > PATCH_CAP => {
                 self.keep(linked).and_then(|kept| Err(GroundError::LargePatch { kept }))
             }

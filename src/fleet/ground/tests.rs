@@ -142,8 +142,9 @@ async fn a_change_of_every_kind_goes_back_as_a_patch() {
     fs::write(tree.join("new/below/file"), "new\n").unwrap();
     git(&tree, &["add", "kept"]);
     git(&tree, &["commit", "--quiet", "-m", "Work"]);
-    let expected = files(&tree);
+    // Work that git ignores goes back, too.
     fs::write(tree.join("x.log"), "ignored").unwrap();
+    let expected = files(&tree);
     let patch = lane.finish(true).await.unwrap().patch().unwrap();
     assert!(!tree.exists());
     let other = fleet.place.path().join("other");
@@ -266,19 +267,20 @@ async fn a_lane_that_nobody_touched_is_lent_again_without_git() {
 #[tokio::test]
 async fn a_lane_that_was_touched_or_dropped_is_thrown_away_with_all_in_it() {
     let (fleet, repo) = (Fleet::new(), Repo::with_commit());
-    repo.write(".gitignore", "ignored\n");
+    repo.write(".gitignore", "node_modules\n");
     let packed = fleet.pack(&repo.root()).await;
     let ground = fleet.open(&packed).await.unwrap();
     let lane = ground.lane().await.unwrap();
     let first = lane.root().to_owned();
-    fs::write(first.join("ignored"), "x").unwrap();
+    fs::create_dir(first.join("node_modules")).unwrap();
+    fs::write(first.join("node_modules/ignored"), "x").unwrap();
     fs::write(first.join(".git"), "gitdir: /elsewhere\n").unwrap();
     assert_eq!(lane.finish(true).await.unwrap(), Finished::Unchanged);
     assert!(!first.parent().unwrap().exists());
     let lane = ground.lane().await.unwrap();
     let second = lane.root().to_owned();
     assert_ne!(second, first);
-    assert_eq!(files(&second), named(&[(".gitignore", "ignored\\n"), ("a.txt", "one\\n")]));
+    assert_eq!(files(&second), named(&[(".gitignore", "node_modules\\n"), ("a.txt", "one\\n")]));
     drop(lane);
     let lane = ground.lane().await.unwrap();
     assert_ne!(lane.root(), second);

@@ -22,7 +22,7 @@ impl Worked {
         make_place(&place).unwrap();
         let snapshot = snapshot(&program(), workspace, &place)?;
         let linked = link(&snapshot, &place, "a test")?;
-        linked.fill(&snapshot.below)?;
+        linked.fill(&snapshot)?;
         Ok(Self { linked, snapshot, state })
     }
 
@@ -31,7 +31,7 @@ impl Worked {
     }
 
     fn changes(&self) -> Vec<Change> {
-        self.linked.changes(&self.patch()).unwrap()
+        self.linked.changes(&self.patch()).unwrap().files
     }
 
     fn tree(&self) -> &Path {
@@ -132,11 +132,22 @@ fn a_patch_holds_every_kind_of_change_and_puts_it_where_it_is_applied() {
     git(&["add", "kept", "moved"]);
     git(&["commit", "--quiet", "--no-verify", "-m", "Work"]);
     let paths: Vec<_> = worked.changes().iter().map(|at| at.path.display().to_string()).collect();
-    let expected = ["both", "kept", "link", "mode", "moved", "staged", "sub/deep", "un/tracked é"];
+    let expected = [
+        "both",
+        "kept",
+        "link",
+        "mode",
+        "moved",
+        "staged",
+        "sub/deep",
+        "un/tracked é",
+        // Git ignores it; it would go with the worktree.
+        "x.log",
+    ];
     assert_eq!(paths, expected);
     assert_eq!(worked.patch().metadata().unwrap().permissions().mode() & 0o777, 0o600);
     repo.git(&["apply", "--binary", &worked.patch().to_string_lossy()]);
-    let expected = files(&tree).into_iter().filter(|(name, _)| name != "x.log");
+    let expected = files(&tree).into_iter();
     let applied = files(&repo.root()).into_iter();
     let applied = applied.filter(|(name, _)| name != "a.log" && name != "build/out");
     assert_eq!(applied.collect::<BTreeMap<_, _>>(), expected.collect());
@@ -228,6 +239,10 @@ fn repositories_within_the_tree_are_left_alone() {
     let worked = Worked::of(&repo.root()).unwrap();
     let found: Vec<_> = files(worked.tree()).into_keys().collect();
     assert_eq!(found, [".gitmodules", "a.txt"]);
+    let left_out = &worked.snapshot.gaps.left_out;
+    let named: Vec<_> = left_out.iter().map(|it| (it.path.to_str().unwrap(), it.kind)).collect();
+    let expected = [("nested", OmissionKind::Repository), ("module", OmissionKind::Submodule)];
+    assert_eq!(named, expected);
     assert_eq!(worked.changes(), []);
     assert!(!canary.exists());
     repo.git(&["status", "--short"]);
@@ -251,6 +266,187 @@ fn a_filtered_file_that_was_not_touched_keeps_its_blob() {
     let base = ["diff", "--name-only", "HEAD", &worked.linked.base];
     assert_eq!(repo.git(&base), "");
     assert_eq!(worked.changes(), []);
+}
+
+#[test]
+fn changes_that_git_is_told_not_to_see_are_in_the_worktree_and_come_back() {
+    let repo = Repo::new();
+    for name in ["skipped", "assumed", "gone", "both", "absent", "plain"] {
+        repo.write(name, "committed\n");
+    }
+    repo.commit("Begin");
+    repo.git(&["update-index", "--skip-worktree", "skipped", "both", "absent"]);
+    repo.git(&["update-index", "--assume-unchanged", "assumed", "gone", "both"]);
+    for name in ["skipped", "assumed", "both"] {
+        repo.write(name, "local\n");
+    }
+    for name in ["gone", "absent"] {
+        fs::remove_file(repo.root().join(name)).unwrap();
+    }
+    repo.write("intended", "new\n");
+    repo.git(&["add", "--intent-to-add", "intended"]);
+    set_mode(&repo.root().join("plain"), 0o755);
+    let before = users(&repo);
+    let worked = Worked::of(&repo.root()).unwrap();
+    assert_eq!(files(worked.tree()), files(&repo.root()));
+    assert_eq!(worked.changes(), []);
+    fs::write(worked.tree().join("skipped"), "changed\n").unwrap();
+    fs::write(worked.tree().join("absent"), "made\n").unwrap();
+    let paths: Vec<_> = worked.changes().into_iter().map(|change| change.path).collect();
+    assert_eq!(paths, ["absent", "skipped"].map(PathBuf::from));
+    assert_eq!(users(&repo), before);
+}
+
+#[test]
+fn a_sparse_checkout_is_as_sparse_in_its_worktree() {
+    let repo = Repo::new();
+    for name in ["top", "in/a", "out/b"] {
+        repo.write(name, "x\n");
+    }
+    repo.commit("Begin");
+    for is_index_sparse in ["false", "true"] {
+        repo.git(&["config", "index.sparse", is_index_sparse]);
+        repo.git(&["sparse-checkout", "set", "--cone", "in"]);
+        let worked = Worked::of(&repo.root()).unwrap();
+        assert_eq!(files(worked.tree()), named(&[("in/a", "x\\n"), ("top", "x\\n")]));
+        assert_eq!(worked.changes(), []);
+        fs::write(worked.tree().join("in/a"), "y\n").unwrap();
+        let paths: Vec<_> = worked.changes().into_iter().map(|change| change.path).collect();
+        assert_eq!(paths, [PathBuf::from("in/a")]);
+    }
+}
+
+#[test]
+fn directories_without_files_are_there_unless_git_ignores_them() {
+    let repo = Repo::with_commit();
+    repo.write(".gitignore", "out/\n");
+    repo.write("with/a", "a\n");
+    for name in ["empty", "with/empty/er", "deep/down", "out/x"] {
+        fs::create_dir_all(repo.root().join(name)).unwrap();
+    }
+    let worked = Worked::of(&repo.root()).unwrap();
+    for name in ["empty", "with/empty/er", "deep/down"] {
+        assert!(worked.tree().join(name).is_dir(), "{name}");
+    }
+    assert!(!worked.tree().join("out").exists());
+    assert_eq!(worked.changes(), []);
+}
+
+#[test]
+fn ignored_files_that_are_work_are_changes_and_the_rest_is_named() {
+    let repo = Repo::with_commit();
+    repo.write(".gitignore", "out/\n*.log\nnode_modules/\n__pycache__/\ntarget/\nbig\nclone/\n");
+    repo.write("Cargo.toml", "");
+    repo.write("sub/kept", "x\n");
+    let worked = Worked::of(&repo.root()).unwrap();
+    let put = |name: &str, bytes: &[u8]| {
+        let path = worked.tree().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    let names = "odd/.tox/a.log odd/.tox/b out/report.md out/deep/er/data.csv sub/a.log logs/b.log \
+                 out/node_modules/x/index.js \
+                 node_modules/x/index.js sub/__pycache__/x.pyc target/debug/x nested/target/x \
+                 clone/a untracked";
+    names.split_whitespace().for_each(|name| put(name, b"x\n"));
+    put("cache/CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55\n");
+    put(".gitignore", b"out/\n*.log\nnode_modules/\n__pycache__/\ntarget/\nbig\nclone/\ncache/\n");
+    fs::create_dir(worked.tree().join("clone/.git")).unwrap();
+    let big = fs::File::create(worked.tree().join("big")).unwrap();
+    big.set_len(33 * 1024 * 1024).unwrap();
+    symlink("report.md", worked.tree().join("out/latest")).unwrap();
+    let TreeChanges { files, left_out } = worked.linked.changes(&worked.patch()).unwrap();
+    let changed: Vec<_> =
+        files.iter().map(|it| (it.path.to_str().unwrap(), it.is_ignored)).collect();
+    assert_eq!(
+        changed,
+        [
+            (".gitignore", false),
+            ("logs/b.log", true),
+            ("nested/target/x", true),
+            ("odd/.tox/b", false),
+            ("out/deep/er/data.csv", true),
+            ("out/latest", true),
+            ("out/report.md", true),
+            ("sub/a.log", true),
+            ("untracked", false),
+        ]
+    );
+    let mut left: Vec<_> = left_out.iter().map(|it| (it.path.to_str().unwrap(), it.kind)).collect();
+    left.sort_unstable();
+    let mut expected = [
+        ("big", OmissionKind::Large),
+        ("cache", OmissionKind::Cache),
+        ("clone", OmissionKind::Repository),
+        ("node_modules", OmissionKind::Cache),
+        ("odd/.tox/a.log", OmissionKind::Cache),
+        ("out/node_modules", OmissionKind::Cache),
+        ("sub/__pycache__", OmissionKind::Cache),
+        ("target", OmissionKind::Cache),
+    ];
+    expected.sort_unstable();
+    assert_eq!(left, expected);
+    let patch = fs::read_to_string(worked.patch()).unwrap();
+    assert!(patch.contains("out/report.md") && !patch.contains("node_modules"), "{patch}");
+}
+
+#[test]
+fn more_ignored_files_than_anyone_writes_are_left_out_as_a_whole() {
+    let repo = Repo::with_commit();
+    repo.write(".gitignore", "many/\nfew/\n");
+    let worked = Worked::of(&repo.root()).unwrap();
+    for (directory, count) in [("many/a", 1_001), ("few", 2)] {
+        fs::create_dir_all(worked.tree().join(directory)).unwrap();
+        for number in 0..count {
+            fs::write(worked.tree().join(format!("{directory}/{number}")), "").unwrap();
+        }
+    }
+    let TreeChanges { files, left_out } = worked.linked.changes(&worked.patch()).unwrap();
+    assert_eq!(files.len(), 2);
+    let [many] = &left_out[..] else { panic!("{left_out:?}") };
+    assert_eq!(
+        (many.path.to_str(), many.kind, many.files),
+        (Some("many"), OmissionKind::Large, 1_001)
+    );
+}
+
+#[test]
+fn what_was_copied_from_elsewhere_is_told_from_what_was_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| place.path().join(name));
+    for at in [&one, &other] {
+        fs::create_dir_all(at.join("a/.git")).unwrap();
+        fs::write(at.join("a/b"), "x").unwrap();
+        symlink("b", at.join("a/c")).unwrap();
+    }
+    fs::write(one.join("a/.git/index"), "times").unwrap();
+    fs::write(other.join("a/.git/index"), "other times").unwrap();
+    assert!(omission::is_copy(&one, &other));
+    fs::write(one.join("a/b"), "y").unwrap();
+    assert!(!omission::is_copy(&one, &other));
+    fs::write(one.join("a/b"), "x").unwrap();
+    fs::write(one.join("a/new"), "x").unwrap();
+    assert!(!omission::is_copy(&one, &other));
+}
+
+#[test]
+fn a_repository_whose_git_directory_is_elsewhere_has_worktrees_too() {
+    let inner = Repo::with_commit();
+    let repo = Repo::with_commit();
+    let url = inner.root().display().to_string();
+    repo.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "module"]);
+    let apart = repo.root().with_file_name("apart");
+    let separate = format!("--separate-git-dir={}", apart.display());
+    let other = Repo::with_commit();
+    other.git(&["init", "--quiet", &separate]);
+    for workspace in [repo.root().join("module"), other.root()] {
+        fs::write(workspace.join("new"), "new\n").unwrap();
+        let worked = Worked::of(&workspace).unwrap();
+        assert_eq!(files(worked.tree()), named(&[("a.txt", "one\\n"), ("new", "new\\n")]));
+        fs::write(worked.tree().join("a.txt"), "two\n").unwrap();
+        assert_eq!(worked.changes().len(), 1);
+        worked.linked.remove().unwrap();
+    }
 }
 
 /// A way for a repository to have its own programs run.
