@@ -263,10 +263,10 @@ fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged], find: Find<'_>) {
     }
 }
 
-/// The finding that a verifier's prompt names. It stands before all that others
-/// wrote.
+/// Returns the finding that a verifier's prompt names, behind all that others wrote:
+/// what siblings share comes first in a prompt.
 fn named(prompt: &str) -> Option<&str> {
-    let mut lines = prompt.lines();
+    let mut lines = prompt.lines().rev();
     lines.find_map(|line| line.strip_prefix(NAMED)).map(str::trim)
 }
 
@@ -351,7 +351,7 @@ mod tests {
     fn verify(session: &mut Session, outcome: &Outcome<'_>, line: u32, says: &str) {
         let mut numbered = (0..).zip(outcome.to_verify());
         let (index, finding) = numbered.find(|(_, it)| it.claim.line == line).unwrap();
-        let prompt = format!("the facts\n\nFinding: {}\nFinding: f0\n", finding.id);
+        let prompt = format!("the facts\n\nFinding: f0\n\nFinding: {}\n", finding.id);
         let unit = session.unit("verify", index, &prompt);
         session.call(unit, ("Glob", "{}"), "a");
         session.answer(unit, says);

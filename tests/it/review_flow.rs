@@ -63,7 +63,7 @@ pub(crate) fn provider() -> Server {
 /// What such models answer.
 pub(crate) fn react(talk: &Talk) -> Reaction {
     assert!(!talk.task().starts_with("/review"), "no model is asked to fan out");
-    if talk.task().starts_with("Finding: ") {
+    if talk.verifies() {
         if talk.turn() == 1 {
             return Reaction::call_reply(&[("Glob", json!({ "pattern": "src/*" }))]);
         }
@@ -127,7 +127,7 @@ fn a_review_as_json_has_what_its_document_says_and_covers_every_hunk() {
 #[test]
 fn a_reviewer_that_looks_at_nothing_is_named_and_what_it_was_given_goes_out_again() {
     let repository = repository();
-    let server = serve(|talk| match talk.task().starts_with("Finding: ") {
+    let server = serve(|talk| match talk.verifies() {
         true => answer(&json!({ "verdict": "unsure", "reason": "?" })),
         false => answer(&json!({ "findings": [] })),
     });
@@ -168,7 +168,7 @@ fn the_table_says_of_each_angle_what_its_models_were_sent_before_they_answered()
     let server = serve(move |talk| {
         let files = given(talk);
         let angle = ["correctness", "security"].into_iter().find(|angle| {
-            talk.task().starts_with(&format!("Review a part of a change for {angle}"))
+            talk.task().contains(&format!("\nReview a part of a change for {angle}"))
         });
         let Some(angle) = angle else { return react(talk) };
         let looks = angle == "correctness" || files[0].ends_with("part00.rs");
@@ -217,10 +217,8 @@ fn a_review_that_was_cut_off_after_any_event_comes_to_the_same_and_asks_nobody_t
     let server = serve(|talk| {
         let task = talk.task();
         match talk.turn() {
-            _ if task.starts_with("Review a part of a change") => {
-                answer(&json!({ "findings": [] }))
-            }
-            2 if task.starts_with("Review what nobody has read") => {
+            _ if task.contains("\nReview a part of a change") => answer(&json!({ "findings": [] })),
+            2 if task.contains("\nReview what nobody has read") => {
                 answer(&json!({ "findings": [finding(&given(talk)[0])] }))
             }
             _ => react(talk),

@@ -37,7 +37,7 @@ fn clean() -> Repository {
 /// A provider of reviewers who find one thing, in these words.
 fn saying(title: &'static str, reason: &'static str) -> Server {
     serve(move |talk| {
-        if talk.turn() == 1 || talk.task().starts_with("Finding: ") {
+        if talk.turn() == 1 || talk.verifies() {
             return react(talk);
         }
         let mut found = finding("src/part01.rs");
@@ -95,7 +95,7 @@ fn a_review_that_is_not_complete_passes_no_gate() {
 
 #[test]
 fn a_verifier_that_looked_at_nothing_opens_no_gate() {
-    let server = serve(|talk| match talk.task().starts_with("Finding: ") {
+    let server = serve(|talk| match talk.verifies() {
         true => answer(&json!({ "verdict": "refuted", "reason": "Trust me." })),
         false => react(talk),
     });
@@ -107,7 +107,7 @@ fn a_verifier_that_looked_at_nothing_opens_no_gate() {
 
 #[test]
 fn a_verifier_that_cannot_tell_opens_no_gate() {
-    let server = serve(|talk| match (talk.task().starts_with("Finding: "), talk.turn()) {
+    let server = serve(|talk| match (talk.verifies(), talk.turn()) {
         (true, 2) => answer(&json!({ "verdict": "unsure", "reason": "?", "severity": "low" })),
         (_, _) => react(talk),
     });
@@ -282,7 +282,7 @@ fn annotations_are_not_in_the_way_of_records() {
 /// A provider of reviewers who look, and then find something at these places.
 fn finding_at(places: &'static [(&'static str, u32)]) -> Server {
     serve(move |talk| {
-        if talk.turn() == 1 || talk.task().starts_with("Finding: ") {
+        if talk.turn() == 1 || talk.verifies() {
             return react(talk);
         }
         let found = places.iter().map(|(path, line)| {
@@ -334,7 +334,7 @@ fn a_finding_at_no_place_fails_nothing_and_is_only_named() {
     assert_eq!((server.count(), &again["complete"]), (asked, &true.into()));
     let requests = server.requests();
     let mut talks = requests.iter().map(Talk::of);
-    assert!(!talks.any(|talk| talk.task().starts_with("Finding: ")), "nobody has to look");
+    assert!(!talks.any(|talk| talk.verifies()), "nobody has to look");
 }
 
 /// However a reviewer is told of a name, and says it.
@@ -344,7 +344,7 @@ fn no_name_of_a_file_hides_what_is_found_in_it() {
         let repository = clean();
         repository.write(name, "fn a() {}\n");
         let server = serve(move |talk| {
-            if talk.task().starts_with("Finding: ") {
+            if talk.verifies() {
                 return react(talk);
             }
             if talk.turn() == 1 {

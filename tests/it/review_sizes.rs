@@ -77,7 +77,7 @@ fn provider(counts: &Arc<Mutex<Given>>) -> Server {
     let counts = Arc::clone(counts);
     serve(move |talk| {
         let angle = ANGLES.into_iter().find(|angle| {
-            talk.task().starts_with(&format!("Review a part of a change for {angle}"))
+            talk.task().contains(&format!("\nReview a part of a change for {angle}"))
         });
         match angle {
             Some(angle) if talk.turn() == 1 => {

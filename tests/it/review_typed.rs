@@ -65,7 +65,7 @@ fn a_typed_review_fans_out_under_a_model_that_never_would_and_answers_with_cover
     let repository = repository();
     let (gate, came) = (Gate::closed(), Arc::new(AtomicUsize::new(0)));
     let server = serve(move |talk| match talk.turn() {
-        1 if talk.task().starts_with("Review ") => {
+        1 if talk.task().contains("\nReview ") => {
             // Each waits for all: one after the other would wait forever.
             if came.fetch_add(1, Ordering::SeqCst) == 4 {
                 gate.open();
@@ -86,7 +86,7 @@ fn a_typed_review_fans_out_under_a_model_that_never_would_and_answers_with_cover
     let reviewers = requests
         .iter()
         .map(Talk::of)
-        .filter(|talk| talk.turn() == 1 && talk.task().starts_with("Review "));
+        .filter(|talk| talk.turn() == 1 && talk.task().contains("\nReview "));
     let reviewers: Vec<Talk> = reviewers.collect();
     assert_eq!(reviewers.len(), 5);
     assert!(reviewers.iter().all(|talk| talk.task().contains("watch the locks")));

@@ -26,6 +26,11 @@ impl Talk {
         text.split_once("</environment>\n\n").map_or(text, |(_, task)| task)
     }
 
+    /// Returns whether the request is that of a review's verifier.
+    pub(crate) fn verifies(&self) -> bool {
+        self.task().lines().any(|line| line.starts_with("Finding: "))
+    }
+
     /// Returns what a fork was told to do; `None` if the request is no fork's.
     pub(crate) fn directive(&self) -> Option<&str> {
         let texts = self.messages().iter().filter_map(|message| message["content"].as_str());
