@@ -6,6 +6,7 @@ mod context;
 mod ending;
 mod frame;
 mod hooked;
+mod marks;
 mod walked;
 
 use std::fmt::Write as _;
@@ -15,9 +16,10 @@ use std::path::{Path, PathBuf};
 use crate::skill::Skills;
 
 pub use context::{CONTEXT_CAP, Context, Part as SaidPart, Said, SaidApart, context};
-pub use ending::{cut, ending};
+pub use ending::{cut, cut_escaped, ending};
 pub use frame::{fill, unused_tag};
 pub use hooked::{held, hook, with_hook};
+pub use marks::{breaks_line, escape_worktree_notes};
 pub use walked::walked;
 
 /// Most characters of a file that are put into a prompt. About 15,000 tokens:
@@ -216,7 +218,8 @@ pub const fn serve_instructions() -> &'static str {
 /// Returns a fork's first message of its own.
 #[must_use]
 pub fn directive(text: &str) -> String {
-    fill(include_str!("../prompts/fork.md").trim_end(), &[("directive", text)])
+    let tag = unused_tag("fork-boilerplate", &[text]);
+    fill(include_str!("../prompts/fork.md").trim_end(), &[("tag", &tag), ("directive", text)])
 }
 
 /// Returns the message that asks for a summary of the conversation before it,
@@ -290,8 +293,9 @@ pub fn set_aside_as_too_long(message: &str) -> String {
 #[must_use]
 pub fn compacted(environment: &str, summary: &str, request: Option<&str>) -> String {
     let request = request.map(|request| {
+        let tag = unused_tag("request", &[request]);
         let frame = include_str!("../prompts/compacted_request.md").trim_end();
-        frame.replace("{request}", request)
+        fill(frame, &[("tag", &tag), ("request", request)])
     });
     // Part by part, not replaced: each may hold any text, another's place too.
     let mut text = String::new();
@@ -301,7 +305,8 @@ pub fn compacted(environment: &str, summary: &str, request: Option<&str>) -> Str
             "{environment}" => text.extend([environment, "\n\n"]),
             "{request}" => text.extend(request.iter().flat_map(|request| [&**request, "\n\n"])),
             framed if framed.contains("{summary}") => {
-                text.push_str(&part.replace("{summary}", summary.trim()));
+                let tag = unused_tag("summary", &[summary]);
+                text.push_str(&fill(part, &[("tag", &tag), ("summary", summary.trim())]));
             }
             _ => text.push_str(part),
         }

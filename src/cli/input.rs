@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::exit::{Exit, Refusal};
 use writers::StdinWriters;
+use crate::prompt::unused_tag;
 
 /// Most bytes read from standard input. More is no prompt, and no model could
 /// take it.
@@ -99,7 +100,10 @@ fn put_together(typed: Option<String>, role: StdinRole) -> Result<Option<String>
     let piped = if stdin.is_terminal() { String::new() } else { read(stdin, role)? };
     Ok(match (typed, piped.trim_end()) {
         (Some(typed), "") => Some(typed.to_owned()),
-        (Some(typed), piped) => Some(format!("{typed}\n\n<stdin>\n{piped}\n</stdin>")),
+        (Some(typed), piped) => {
+            let tag = unused_tag("stdin", &[piped]);
+            Some(format!("{typed}\n\n<{tag}>\n{piped}\n</{tag}>"))
+        }
         (None, "") => None,
         (None, piped) => Some(piped.to_owned()),
     })

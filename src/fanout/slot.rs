@@ -30,7 +30,7 @@ use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Isolation, Registry, Task, ToolContext, Typed};
 #[cfg(feature = "nats")]
 pub(crate) use far::{Changes, Far, lived, over};
-use left::noted;
+use left::{escape_notes, noted};
 
 /// How long a unit that ran past its time may take to end by itself before it
 /// is dropped where it stands.
@@ -86,6 +86,7 @@ impl Slot {
         }
         let notice = own.as_ref().map(|own| Arc::clone(&own.notice));
         let (outcome, parked) = self.live(&stop, notice.as_deref()).await;
+        let outcome = escape_notes(outcome);
         let (outcome, note) = match own {
             Some(own) => self.leave(own, outcome).await,
             None => (outcome, None),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::event::{Outcome, UnitEnd, UnitId, UnitState, batch_state};
 use crate::message::Output;
-use crate::prompt::ending;
+use crate::prompt::{breaks_line, ending};
 use crate::session::{Spill, SpillFile};
 use crate::tool::AGENT_OUTPUT_CAP;
 
@@ -195,7 +195,7 @@ fn body(description: &str, end: &UnitEnd, share: usize, spill: &Spill) -> String
 }
 
 pub(super) fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+    text.split(breaks_line).next().unwrap_or_default()
 }
 
 #[cfg(test)]

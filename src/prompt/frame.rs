@@ -1,5 +1,7 @@
 //! Frames around texts that may hold anything: other tags, names of places.
 
+use super::marks::holds_tag;
+
 /// Puts values into the places of a template, such as `{name}`.
 ///
 /// One pass: what a value holds is never taken for a place. A place without a
@@ -29,12 +31,12 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     text
 }
 
-/// Returns `tag`, or one made of it, whose closing form no part of `texts`
-/// holds: so none of them can end its frame and begin another.
+/// Returns `tag`, or one made of it, of which `texts` hold neither the opening nor the
+/// closing form, nor a look-alike: so none of them can end its frame and begin another.
 #[must_use]
 pub fn unused_tag(tag: &str, texts: &[&str]) -> String {
     let mut tag = tag.to_owned();
-    while texts.iter().any(|text| text.contains(&format!("</{tag}>"))) {
+    while texts.iter().any(|text| holds_tag(text, &tag)) {
         tag.push('_');
     }
     tag
@@ -52,8 +54,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_one_that_no_text_closes() {
+    fn a_tag_is_one_that_no_text_holds() {
         assert_eq!(unused_tag("x", &["", "</y>"]), "x");
         assert_eq!(unused_tag("x", &["</x> </x_>", "a"]), "x__");
+        assert_eq!(unused_tag("x", &["a", "<X a=\"b\">"]), "x_");
     }
 }

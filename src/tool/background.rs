@@ -16,7 +16,7 @@ use super::{OUTPUT_CAP, ToolContext, ToolError, arguments};
 use crate::event::{Outcome, UnitEnd, UnitId};
 use crate::line::{Glance, Tend};
 use crate::message::counted;
-use crate::prompt::{cut, ending};
+use crate::prompt::{cut_escaped, ending};
 
 /// Most characters kept free in an output for what stands around the texts of
 /// units.
@@ -113,7 +113,7 @@ fn text_of(glance: &Glance, context: &ToolContext, room: usize) -> String {
     match glance.end.as_deref() {
         Some(end) => ending(end, room, file.as_deref()),
         None if glance.text.trim().is_empty() => "(no text yet)".to_owned(),
-        None => cut(glance.text.trim(), room, file.as_deref()),
+        None => cut_escaped(glance.text.trim(), room, file.as_deref()),
     }
 }
 

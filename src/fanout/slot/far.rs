@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::left::{context, noted, said};
+use super::left::{context, escape_notes, noted, said};
 use super::{Slot, isolation, keep_whole, policy, runs_beside};
 use crate::event::{FailureKind, Outcome, UnitEnd};
 use crate::fanout::caller::{Caller, Hold};
@@ -72,6 +72,7 @@ impl Far {
         changes: Option<Changes>,
         left: Option<Elsewhere>,
     ) -> Option<Arc<UnitEnd>> {
+        let outcome = escape_notes(outcome);
         let (outcome, note) = match changes {
             Some(changes) => self.landed(outcome, changes).await,
             None => (outcome, None),

@@ -1,5 +1,6 @@
 //! What a unit's worktree leaves behind, and what is said of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Slot, first_point};
@@ -9,6 +10,7 @@ use crate::fanout::caller::Caller;
 use crate::fanout::worktree::OwnTree;
 use crate::guard::{Policy, Searches};
 use crate::line::{Line, Seat};
+use crate::prompt::escape_worktree_notes;
 use crate::tool::files::Seen;
 use crate::tool::{ToolContext, Workspace};
 
@@ -42,6 +44,18 @@ pub(super) fn context(
         skills: Arc::clone(&caller.fanout.skills),
         delegate: Arc::new(caller.clone()),
         fork_point: Arc::new(first_point(&history, &caller.model)),
+    }
+}
+
+/// Escapes what an agent wrote that looks like the note on a worktree, before there is
+/// one or none.
+pub(super) fn escape_notes(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Done { text } => match escape_worktree_notes(&text) {
+            Cow::Borrowed(_) => Outcome::Done { text },
+            Cow::Owned(escaped) => Outcome::Done { text: escaped.into() },
+        },
+        Outcome::Failed(_) | Outcome::Cancelled { .. } | Outcome::Interrupted => outcome,
     }
 }
 

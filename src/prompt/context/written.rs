@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::marks::holds_tag;
 use super::{CONTEXT_CAP, Part, SHARE_FLOOR, Said};
 
 /// Writes down what a unit sees of others; `None` if that is nothing.
@@ -64,12 +65,12 @@ fn share(kept: &[&Said]) -> usize {
     usize::MAX
 }
 
-/// Returns what makes a closing tag that none of the parts holds.
+/// Returns what makes tags that none of the parts holds.
 fn unused_mark(kept: &[&Said]) -> String {
     let mut mark = String::new();
     let holds = |mark: &str| {
-        let tags = [format!("</said{mark}>"), format!("</output{mark}>")];
-        let held = |text: &str| tags.iter().any(|tag| text.contains(tag));
+        let tags = [format!("said{mark}"), format!("output{mark}")];
+        let held = |text: &str| tags.iter().any(|tag| holds_tag(text, tag));
         kept.iter().any(|said| held(&said.from) || held(said.call()) || held(&said.text.head))
     };
     while holds(&mark) {
