@@ -22,6 +22,7 @@ mod search;
 mod spill;
 mod tail;
 pub mod undo;
+mod units;
 
 pub use blobs::{BLOB_CAP, Blobs, Lost, NotKept};
 #[cfg(feature = "nats")]
@@ -37,3 +38,4 @@ pub use remove::{Expiry, expired, remove, remove_expired};
 pub use search::{Words, search};
 pub use spill::{Spill, SpillFile};
 pub use tail::Tail;
+pub use units::conversation_of;

@@ -48,7 +48,7 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Access, Confinement, UnitId};
+use crate::event::{Access, Confinement, UnitId, UnitState};
 use crate::git;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::{Script, Searches};
@@ -202,14 +202,16 @@ pub trait Delegate: Send + Sync {
         agent: AgentCall,
     ) -> BoxFuture<'a, Result<Output, ToolError>>;
 
-    /// Continues the conversation of a unit that has ended with a message, in
-    /// the background. Returns the name of the unit that does.
-    fn continue_unit<'a>(
+    /// Sends a message to a unit that this one started in the background. If it has
+    /// ended, the message goes to the unit that continues its conversation, or starts
+    /// one that does: there is one continuation at a time.
+    fn send<'a>(
         &'a self,
+        context: &'a ToolContext,
         call: &'a CallId,
-        ended: UnitId,
+        to: UnitId,
         message: Arc<str>,
-    ) -> BoxFuture<'a, Result<UnitId, ToolError>>;
+    ) -> BoxFuture<'a, Result<Delivery, ToolError>>;
 
     /// Waits without keeping other units out of the pool.
     fn lend<'a>(&'a self, wait: BoxFuture<'a, ()>) -> BoxFuture<'a, ()>;
@@ -234,6 +236,27 @@ pub trait Delegate: Send + Sync {
 
     /// Returns the same for a unit that has other tools from now on.
     fn with_tools(&self, tools: Registry) -> Arc<dyn Delegate>;
+}
+
+/// Result of sending a message to a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// This unit reads it at its next turn: the one it was sent to, or the one that
+    /// continues that.
+    Queued(UnitId),
+    /// This unit has too many unread messages already.
+    Full(UnitId),
+    /// A unit had ended, and a new one continues its conversation.
+    Continued {
+        /// Last unit of the conversation so far.
+        ended: UnitId,
+        /// State in which it had ended.
+        state: UnitState,
+        /// Unit that continues it.
+        by: UnitId,
+    },
+    /// The sender has no such unit in the background.
+    Unknown,
 }
 
 /// Why a tool call produced no output.

@@ -302,7 +302,7 @@ impl Start {
         Budget { usd, tokens: None, tool_calls }
     }
 
-    fn fanout(self, has_people: bool) -> Result<Fanout, Refusal> {
+    fn fanout(self, has_people: bool, log: Option<PathBuf>) -> Result<Fanout, Refusal> {
         let kit = self.kit;
         let hooks = parts::hooks(&kit, has_people);
         let limits = limits(&kit);
@@ -335,7 +335,7 @@ impl Start {
                 kit.models,
             )),
             surroundings,
-            parking: Parking::default(),
+            parking: log.map_or_else(Parking::default, Parking::with_log),
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
             worktrees,

@@ -13,13 +13,15 @@ use super::job::Job;
 use super::pool::{Permit, Pool, Ticket};
 use super::slot::unpriced;
 use super::worktree::Place;
-use super::{Fanout, batch};
+use super::{Fanout, batch, letters};
 use crate::event::UnitId;
 use crate::guard::Policy;
 use crate::line::Line;
 use crate::message::{CallId, Output};
 use crate::model::Model;
-use crate::tool::{AgentCall, Delegate, Known, Registry, Task, TaskKind, ToolContext, ToolError};
+use crate::tool::{
+    AgentCall, Delegate, Delivery, Known, Registry, Task, TaskKind, ToolContext, ToolError,
+};
 
 /// Starts children for one unit.
 #[derive(Clone)]
@@ -68,23 +70,14 @@ impl Delegate for Caller {
         })
     }
 
-    fn continue_unit<'a>(
+    fn send<'a>(
         &'a self,
+        context: &'a ToolContext,
         call: &'a CallId,
-        ended: UnitId,
+        to: UnitId,
         message: Arc<str>,
-    ) -> BoxFuture<'a, Result<UnitId, ToolError>> {
-        Box::pin(async move {
-            self.may_delegate()?;
-            let parked = self.fanout.parking.get(ended).ok_or_else(|| {
-                ToolError::tell(format!(
-                    "{ended} has ended, and its conversation is not held any more. Start another \
-                     agent with all it needs to know."
-                ))
-            })?;
-            let job = Job::Continue { ended, parked: Box::new(parked), message };
-            batch::start_beside(self, call, job).await
-        })
+    ) -> BoxFuture<'a, Result<Delivery, ToolError>> {
+        Box::pin(letters::send(self, context, call, (to, message)))
     }
 
     fn lend<'a>(&'a self, wait: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {

@@ -186,6 +186,7 @@ mod tests {
             tool_uses: 1,
             end: Some(Arc::new(end)),
             unread: 0,
+            continued_by: None,
         }
     }
 

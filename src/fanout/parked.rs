@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -182,15 +183,26 @@ impl Parked {
     }
 }
 
-/// The conversations that are held.
+/// The conversations that are held, and where the others can be read.
 #[derive(Default)]
 pub struct Parking {
+    /// The directory of the session whose log has all of them, if one is kept.
+    pub(super) log: Option<PathBuf>,
+    /// Held while a message finds the unit that continues a conversation, or starts it:
+    /// two messages at once would start two.
+    pub(super) sending: tokio::sync::Mutex<()>,
     // A mutex, because units end on tasks of their own and nobody waits here.
     // In the order in which they ended.
     held: Mutex<VecDeque<(UnitId, Parked)>>,
 }
 
 impl Parking {
+    /// Holds nothing yet; the log of the session in this directory has what was said.
+    #[must_use]
+    pub fn with_log(directory: PathBuf) -> Self {
+        Self { log: Some(directory), ..Self::default() }
+    }
+
     pub(super) fn keep(&self, unit: UnitId, parked: Parked) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.push_back((unit, parked));

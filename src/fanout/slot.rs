@@ -190,7 +190,7 @@ impl Slot {
                 tools: self.tools.clone(),
                 history: History::after(from.point.base().clone()),
                 seen: from.point.seen(),
-                max_turns: turn_limit(task.max_turns, LimitSource::Task),
+                max_turns: limit_of(task, None),
             },
             Job::Continue { ended: _, parked, message: _ } => {
                 let Left::Here(here) = &parked.left else {
@@ -285,8 +285,7 @@ impl Slot {
         let tools = self.tools(tools.as_deref(), definition).answering(task.schema.as_ref());
         let prompt = self.with_skills(definition).await;
         let history = self.history(self.fanout.head(&prompt, &tools)).await?;
-        let max_turns = turn_limit(task.max_turns, LimitSource::Task)
-            .or(turn_limit(definition.max_turns, LimitSource::Definition));
+        let max_turns = limit_of(task, Some(definition));
         Ok(Made { model, tools, history, seen: Seen::default(), max_turns })
     }
 
@@ -311,13 +310,7 @@ impl Slot {
     /// task asks for. At the depth limit there are no tools to start or tend
     /// agents with.
     fn tools(&self, asked_for: Option<&[String]>, definition: &AgentDefinition) -> Registry {
-        let others = self.fanout.servers.other_names();
-        self.tools.filtered(|name| {
-            definition.has(name, others)
-                && asked_for.is_none_or(|tools| others.lists(tools, name))
-                && (!crate::tool_name::is_for_agents(name)
-                    || self.depth < self.fanout.limits.max_depth)
-        })
+        filtered(&self.tools, (&self.fanout, self.depth), asked_for, definition)
     }
 
     /// Returns the unit's first message: for a conversation of its own the
@@ -358,6 +351,30 @@ async fn keep_whole(fanout: &Fanout, unit: UnitId, outcome: &Outcome) -> Option<
     tokio::task::spawn_blocking(keep).await.ok().flatten()
 }
 
+/// Returns the tools of a unit that `caller` starts at this depth, as in [`Slot::tools`].
+pub(super) fn tools_of(
+    caller: &Caller,
+    depth: u32,
+    asked_for: Option<&[String]>,
+    definition: &AgentDefinition,
+) -> Registry {
+    filtered(&caller.tools, (&caller.fanout, depth), asked_for, definition)
+}
+
+fn filtered(
+    tools: &Registry,
+    (fanout, depth): (&Fanout, u32),
+    asked_for: Option<&[String]>,
+    definition: &AgentDefinition,
+) -> Registry {
+    let others = fanout.servers.other_names();
+    tools.filtered(|name| {
+        definition.has(name, others)
+            && asked_for.is_none_or(|tools| others.lists(tools, name))
+            && (!crate::tool_name::is_for_agents(name) || depth < fanout.limits.max_depth)
+    })
+}
+
 /// Tells whether a unit's caller goes on without it.
 fn runs_beside(job: &Job, seat: &Seat) -> bool {
     job.is_background() || seat.aside.is_cancelled()
@@ -365,7 +382,7 @@ fn runs_beside(job: &Job, seat: &Seat) -> bool {
 
 /// Returns what keeps a unit's changes from others: as the task asks for, or the
 /// definition.
-fn isolation(fanout: &Fanout, job: &Job) -> Option<Isolation> {
+pub(super) fn isolation(fanout: &Fanout, job: &Job) -> Option<Isolation> {
     let by_definition = || match job {
         Job::Typed { typed, .. } => fanout.definition(typed)?.isolation,
         Job::Fork { .. } | Job::Continue { .. } => None,
@@ -375,7 +392,7 @@ fn isolation(fanout: &Fanout, job: &Job) -> Option<Isolation> {
 
 /// Returns what a unit may do: what its caller may, less what its definition
 /// takes away. One that goes on may do no more than it could before.
-fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
+pub(super) fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
     match job {
         Job::Typed { task: _, typed, is_verbatim: _ } => {
             match caller.fanout.definition(typed) {
@@ -408,6 +425,16 @@ struct Made {
     seen: Seen,
     /// What the task or the definition asks for.
     max_turns: Option<TurnLimit>,
+}
+
+/// Returns the most turns that a task asks for, or else its definition.
+pub(super) fn limit_of(
+    task: &Task,
+    definition: Option<&Arc<AgentDefinition>>,
+) -> Option<TurnLimit> {
+    let of_definition = definition.and_then(|definition| definition.max_turns);
+    turn_limit(task.max_turns, LimitSource::Task)
+        .or(turn_limit(of_definition, LimitSource::Definition))
 }
 
 fn turn_limit(most: Option<u32>, source: LimitSource) -> Option<TurnLimit> {

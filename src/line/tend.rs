@@ -125,4 +125,6 @@ pub struct Glance {
     pub end: Option<Arc<UnitEnd>>,
     /// Messages to it that it has not read. Once it has ended it never will.
     pub unread: usize,
+    /// The unit that continues its conversation, since it has ended.
+    pub continued_by: Option<UnitId>,
 }

@@ -168,14 +168,10 @@ impl Dispatcher {
 
     /// A dispatcher for the next invocation of a session.
     #[must_use]
-    pub fn after(seed: Seed) -> Self {
+    pub fn after(mut seed: Seed) -> Self {
         let everything = CancellationToken::new();
         let mut main = Ledger::main(seed.invocation, everything.child_token());
-        let mut units = BTreeMap::new();
-        for (id, unit) in seed.untold {
-            main.aside().heard_of(id);
-            units.insert(id, Ledger::gone(unit));
-        }
+        let mut units = seed.take_ended(&mut main);
         units.insert(UnitId::MAIN, main);
         let tokens = seed.largest.into_iter();
         Self {

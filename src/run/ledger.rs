@@ -107,6 +107,8 @@ pub(super) struct Ledger {
     aside: Option<Box<Aside>>,
     /// Who wants to know of the first message to it.
     pub(super) first_news: Option<oneshot::Sender<()>>,
+    /// The unit that continues its conversation, since it has ended.
+    pub(super) continued_by: Option<UnitId>,
 }
 
 /// What a unit has to do with units that run beside their parents.
@@ -131,6 +133,11 @@ impl Aside {
     pub(super) fn heard_of(&mut self, unit: UnitId) {
         self.children.insert(unit);
         self.untold.push(unit);
+    }
+
+    /// Records a unit of an earlier process whose end the parent knows.
+    pub(super) fn remember(&mut self, unit: UnitId) {
+        self.children.insert(unit);
     }
 
     pub(super) fn has_news(&self) -> bool {
@@ -257,6 +264,7 @@ impl Ledger {
             final_end: None,
             aside: None,
             first_news: None,
+            continued_by: None,
         }
     }
 

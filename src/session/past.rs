@@ -37,6 +37,10 @@ pub const NOT_RUN: &str = include_str!("../../prompts/not_run.md").trim_ascii_en
 /// still to be given.
 const NUMBER_LIMIT: u32 = u32::MAX / 2;
 
+/// Maximum number of background units whose ends are kept after main has received them.
+/// Each may be a long answer, and an old one is seldom asked for again.
+const HEARD_CAP: usize = 256;
+
 /// Most rules that are taken for allowed. A person allows a few; past this
 /// they are asked again.
 const GRANTED_CAP: usize = 1_000;
@@ -56,6 +60,9 @@ pub struct Past {
     main: Work,
     conversation: Conversation,
     units: BTreeMap<UnitId, PastUnit>,
+    /// Background units of main whose ends main has received: the last [`HEARD_CAP`].
+    /// Its conversation may still name them.
+    heard: BTreeMap<UnitId, PastUnit>,
     account: Account,
     /// Who started each of the units that are told of there.
     parents: BTreeMap<UnitId, UnitId>,
@@ -270,6 +277,12 @@ impl Past {
     /// has not heard.
     pub fn untold(&self) -> impl Iterator<Item = (UnitId, &PastUnit)> {
         self.units.iter().filter(|(_, unit)| unit.is_untold()).map(|(&id, unit)| (id, unit))
+    }
+
+    /// Returns the background units of main whose ends it has received, as far as they
+    /// are kept.
+    pub fn heard(&self) -> impl Iterator<Item = (UnitId, &PastUnit)> {
+        self.heard.iter().map(|(&id, unit)| (id, unit))
     }
 
     /// Returns the tools of servers that main's conversation has; `None` if

@@ -59,7 +59,7 @@ async fn not_yours(context: &ToolContext, name: &str) -> ToolError {
     let name = short_name(name);
     if own.is_empty() {
         return ToolError::tell(format!(
-            "Agent \"{name}\" not found. None that you started in this run is in the background."
+            "Agent \"{name}\" not found. None that you started is in the background."
         ));
     }
     // The latest: whoever mistakes one seldom means one from long ago.
@@ -86,7 +86,7 @@ async fn taken(context: &ToolContext, glances: &[Glance]) {
 
 /// Returns one line on a unit: what it is, what it does, what it has done.
 fn headline(glance: &Glance) -> String {
-    let Glance { unit, description, agent, state, turns, tool_uses, .. } = glance;
+    let Glance { unit, description, agent, state, turns, tool_uses, continued_by, .. } = glance;
     let description = short_name(description.lines().next().unwrap_or_default());
     let (turns, calls) = (counted(*turns, "turn"), counted(*tool_uses, "call"));
     let late = match glance.unread {
@@ -94,7 +94,8 @@ fn headline(glance: &Glance) -> String {
         _ if !state.has_ended() => String::new(),
         late => format!(", {late} of your messages came too late for it"),
     };
-    format!("{unit} ({agent}) \"{description}\": {}, {turns}, {calls}{late}", state.as_str())
+    let next = continued_by.map(|next| format!(", continued by {next}")).unwrap_or_default();
+    format!("{unit} ({agent}) \"{description}\": {}, {turns}, {calls}{late}{next}", state.as_str())
 }
 
 /// Returns a unit's text in about `room` characters: what it has to say at its

@@ -24,8 +24,8 @@ use crate::skill::Skills;
 use super::files::{Files, Seen};
 use super::roots::Roots;
 use super::{
-    AgentCall, Delegate, ForkPoint, Granted, Known, Registry, Tool, ToolContext, ToolError,
-    Workspace,
+    AgentCall, Delegate, Delivery, ForkPoint, Granted, Known, Registry, Tool, ToolContext,
+    ToolError, Workspace,
 };
 
 /// Starts nothing.
@@ -41,12 +41,13 @@ impl Delegate for NoDelegate {
         Box::pin(async { Err(ToolError::tell("no agents here")) })
     }
 
-    fn continue_unit<'a>(
+    fn send<'a>(
         &'a self,
+        _context: &'a ToolContext,
         _call: &'a CallId,
-        _ended: UnitId,
+        _to: UnitId,
         _message: Arc<str>,
-    ) -> BoxFuture<'a, Result<UnitId, ToolError>> {
+    ) -> BoxFuture<'a, Result<Delivery, ToolError>> {
         Box::pin(async { Err(ToolError::tell("no agents here")) })
     }
 

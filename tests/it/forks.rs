@@ -481,7 +481,7 @@ async fn tending_a_unit_that_is_not_ones_own_is_told_with_those_that_are() {
     let outputs = story.outputs(UnitId::MAIN);
     assert_eq!(
         outputs[0],
-        "Agent \"agent-9\" not found. None that you started in this run is in the background."
+        "Agent \"agent-9\" not found. None that you started is in the background."
     );
     let mut refusals = outputs[2..].to_vec();
     refusals.sort_unstable();

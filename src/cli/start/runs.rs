@@ -92,9 +92,12 @@ impl Start {
         let (max_turns, budget) = (self.kit.flags.turn_limit(), self.budget());
         let scratch = self.scratch.take();
         let keep_rule = rules::keep(&self.kit.environment);
+        // Without one of its own, what an earlier process has written can still be read.
+        let from = resumed.as_ref().map(|resumed| resumed.from.clone());
+        let log_of_units = log.as_ref().map(|_| self.kit.directory.clone()).or(from);
         let run = Run {
             prompts,
-            fanout: Arc::new(self.fanout(answers.is_some())?),
+            fanout: Arc::new(self.fanout(answers.is_some(), log_of_units)?),
             head,
             resumed,
             max_turns,

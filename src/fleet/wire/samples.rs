@@ -136,6 +136,7 @@ fn of_the_background() -> Vec<(Ask, Answered)> {
         text: "I".into(),
         turns: 2,
         tool_uses: 3,
+        continued_by: end.as_ref().map(|_| UnitId(5)),
         end,
         unread: 1,
     };

@@ -21,12 +21,14 @@ pub(super) struct GlanceBody<'a> {
     tool_uses: u32,
     end: Option<Fact<'a>>,
     unread: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    continued_by: Option<Text<'a>>,
 }
 
 impl<'a> GlanceBody<'a> {
     pub(super) fn of(glance: &'a Glance) -> Self {
         let Glance { unit, description, agent, state, text: written, .. } = glance;
-        let Glance { turns, tool_uses, end, unread, .. } = glance;
+        let Glance { turns, tool_uses, end, unread, continued_by, .. } = glance;
         let of_end = |end: &Arc<UnitEnd>| Fact::of(&EventKind::UnitEnded(Arc::clone(end)));
         Self {
             unit: name(*unit),
@@ -38,6 +40,7 @@ impl<'a> GlanceBody<'a> {
             tool_uses: *tool_uses,
             end: end.as_ref().map(of_end),
             unread: *unread,
+            continued_by: continued_by.map(name),
         }
     }
 
@@ -52,6 +55,7 @@ impl<'a> GlanceBody<'a> {
             tool_uses: self.tool_uses,
             end: self.end.map(end_of).transpose()?,
             unread: self.unread,
+            continued_by: self.continued_by.map(|name| unit(&name)).transpose()?,
         })
     }
 }

@@ -267,6 +267,7 @@ impl Dispatcher {
             tool_uses: ledger.tool_uses,
             end: ledger.final_end.clone(),
             unread: ledger.unread(),
+            continued_by: ledger.continued_by,
         })
     }
 }

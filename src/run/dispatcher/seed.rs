@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::super::ledger::Ledger;
 use crate::branch::{RootJoins, Token};
-use crate::event::{Chosen, Invocation, QuestionId, Seq, UnitId};
+use crate::event::{Chosen, Invocation, Origin, QuestionId, Seq, UnitId};
 use crate::session::{Past, PastUnit};
 
 /// Where a session stands when a run takes it up.
@@ -24,6 +25,8 @@ pub struct Seed {
     /// Units that main started in the background, with ends that it has not
     /// heard.
     pub untold: Vec<(UnitId, PastUnit)>,
+    /// Background units of main whose ends it has received.
+    pub heard: Vec<(UnitId, PastUnit)>,
     /// The rules that people have allowed for the whole session, each with the
     /// question whose answer did.
     pub granted: BTreeMap<Arc<str>, QuestionId>,
@@ -50,9 +53,32 @@ impl Seed {
             largest: largest.collect(),
             joins: past.joins().clone(),
             untold: past.untold().map(|(id, unit)| (id, unit.clone())).collect(),
+            heard: past.heard().map(|(id, unit)| (id, unit.clone())).collect(),
             granted: past.granted().clone(),
             chosen: past.chosen(),
         }
+    }
+
+    /// Takes the background units of earlier processes, and adds them to main's ledger.
+    pub(super) fn take_ended(&mut self, main: &mut Ledger) -> BTreeMap<UnitId, Ledger> {
+        let aside = |is_heard| move |(id, unit)| (id, unit, is_heard);
+        let untold = std::mem::take(&mut self.untold).into_iter().map(aside(false));
+        let heard = std::mem::take(&mut self.heard).into_iter().map(aside(true));
+        let mut past: Vec<(UnitId, PastUnit, bool)> = untold.chain(heard).collect();
+        // The unit that continues a conversation has the larger id.
+        past.sort_by_key(|(id, ..)| *id);
+        let mut units: BTreeMap<UnitId, Ledger> = BTreeMap::new();
+        for (id, unit, is_heard) in past {
+            match is_heard {
+                true => main.aside().remember(id),
+                false => main.aside().heard_of(id),
+            }
+            if let Origin::Continued(ended) = unit.head.origin {
+                units.entry(ended).and_modify(|ended| ended.continued_by = Some(id));
+            }
+            units.insert(id, Ledger::gone(unit));
+        }
+        units
     }
 }
 
@@ -66,6 +92,7 @@ impl Default for Seed {
             largest: BTreeMap::new(),
             joins: RootJoins::default(),
             untold: Vec::new(),
+            heard: Vec::new(),
             granted: BTreeMap::new(),
             chosen: None,
         }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::ledger::{Ledger, Standing, WaitsFor};
 use super::{Answer, Dispatcher, Effect, Leaving, Out};
 use crate::branch::{Branch, Token};
-use crate::event::{EventKind, Failure, FailureKind, Outcome, UnitEnd, UnitHead, UnitId};
+use crate::event::{EventKind, Failure, FailureKind, Origin, Outcome, UnitEnd, UnitHead, UnitId};
 use crate::line::{Child, Orders, Seat, Strand};
 use crate::message::{CallId, Output, counted};
 use crate::prompt::Said;
@@ -92,6 +92,11 @@ impl Dispatcher {
             step: child.step,
         };
         let (invocation, origin) = (ledger.invocation, head.origin);
+        if let Origin::Continued(ended) = origin
+            && let Some(ended) = self.units.get_mut(&ended)
+        {
+            ended.continued_by = Some(unit);
+        }
         let mut queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());
         queued.budget = child.budget;
         self.units.insert(unit, queued);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Account, CUT_OFF, CutOff, GRANTED_CAP, Past, PastUnit, Told, Work};
+use super::{Account, CUT_OFF, CutOff, GRANTED_CAP, HEARD_CAP, Past, PastUnit, Told, Work};
 use crate::branch::Token;
 use crate::event::{
     Chosen, Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq, UnitEnd, UnitHead,
@@ -292,7 +292,16 @@ impl Past {
             self.units.retain(|_, unit| unit.head.parent != event.unit);
         }
         if is_over {
-            self.units.remove(&event.unit);
+            self.mark_heard(event.unit);
+        }
+    }
+
+    /// Moves a unit to those whose ends main has received.
+    fn mark_heard(&mut self, unit: UnitId) {
+        let Some(heard) = self.units.remove(&unit) else { return };
+        self.heard.insert(unit, heard);
+        if self.heard.len() > HEARD_CAP {
+            self.heard.pop_first();
         }
     }
 
@@ -322,7 +331,7 @@ impl Past {
                 unit.told = told;
             }
             if unit.is_over() {
-                self.units.remove(child);
+                self.mark_heard(*child);
             }
         }
     }

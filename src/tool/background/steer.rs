@@ -5,11 +5,12 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::{MESSAGE_CAP, not_yours, unit};
-use crate::line::{Sent, Tend};
+use super::{MESSAGE_CAP, glance, not_yours, unit};
+use crate::event::UnitId;
+use crate::line::Tend;
 use crate::message::{Output, ToolSchema};
 use crate::prompt::cut;
-use crate::tool::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
+use crate::tool::{Delivery, Effect, Granted, Tool, ToolContext, ToolError, arguments};
 
 /// Stops a background unit.
 #[derive(Debug, Clone, Copy)]
@@ -45,13 +46,24 @@ impl Tool for TaskStop {
             match state {
                 None => Err(not_yours(context, &of.to_string()).await),
                 Some(state) if state.has_ended() => {
-                    Ok(Output::ok(format!("{of} had ended already: {}.", state.as_str())))
+                    let next = glance(context, of).await?.continued_by;
+                    let next = next.map(|next| format!(" {next} continues its conversation."));
+                    let next = next.unwrap_or_default();
+                    Ok(Output::ok(format!("{of} had ended already: {}.{next}", state.as_str())))
                 }
                 Some(_) => Ok(Output::ok(format!(
                     "{of} is being stopped; you will be told what it had done by then."
                 ))),
             }
         })
+    }
+}
+
+/// Says that a message goes to another unit than the one it was sent to.
+fn describe_detour(sent_to: UnitId, unit: UnitId) -> String {
+    match sent_to == unit {
+        true => String::new(),
+        false => format!("The conversation of {sent_to} went on in {unit}. "),
     }
 }
 
@@ -90,24 +102,23 @@ impl Tool for SendMessage {
             if text.trim().is_empty() {
                 return Err(arguments::wrong("message", "a non-empty string"));
             }
-            let text: Arc<str> = cut(&text, MESSAGE_CAP, None).into();
-            let message = Arc::clone(&text);
-            match context.line.ask(|reply| Tend::Send { to, text, reply }).await {
-                None | Some(Sent::Unknown) => Err(not_yours(context, &to.to_string()).await),
-                Some(Sent::Queued) => {
-                    Ok(Output::ok(format!("{to} gets the message at its next turn.")))
+            let message: Arc<str> = cut(&text, MESSAGE_CAP, None).into();
+            match context.delegate.send(context, &call.id, to, message).await? {
+                Delivery::Unknown => Err(not_yours(context, &to.to_string()).await),
+                Delivery::Queued(unit) => {
+                    let why = describe_detour(to, unit);
+                    Ok(Output::ok(format!("{why}{unit} gets the message at its next turn.")))
                 }
-                Some(Sent::Full) => Err(ToolError::tell(format!(
-                    "{to} has not read your earlier messages yet. Wait for it, or stop it."
+                Delivery::Full(unit) => Err(ToolError::tell(format!(
+                    "{}{unit} has not read your earlier messages yet. Wait for it, or stop it.",
+                    describe_detour(to, unit)
                 ))),
-                Some(Sent::Ended(state)) => {
-                    let unit = context.delegate.continue_unit(&call.id, to, message).await?;
-                    Ok(Output::ok(format!(
-                        "{to} had ended ({}); {unit} continues its conversation in the \
-                         background. You will be told when it ends.",
-                        state.as_str()
-                    )))
-                }
+                Delivery::Continued { ended, state, by } => Ok(Output::ok(format!(
+                    "{}{ended} had ended ({}); {by} continues its conversation in the \
+                     background. You will be told when it ends.",
+                    describe_detour(to, ended),
+                    state.as_str()
+                ))),
             }
         })
     }

@@ -20,7 +20,8 @@ use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
 use tine::tool::roots::Roots;
 use tine::tool::{
-    AgentCall, Delegate, ForkPoint, Granted, Known, Registry, ToolContext, ToolError, Workspace,
+    AgentCall, Delegate, Delivery, ForkPoint, Granted, Known, Registry, ToolContext, ToolError,
+    Workspace,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -161,12 +162,13 @@ impl Delegate for Nobody {
         Box::pin(async { Err(ToolError::tell("no agents here")) })
     }
 
-    fn continue_unit<'a>(
+    fn send<'a>(
         &'a self,
+        _context: &'a ToolContext,
         _call: &'a CallId,
-        _ended: UnitId,
+        _to: UnitId,
         _message: Arc<str>,
-    ) -> BoxFuture<'a, Result<UnitId, ToolError>> {
+    ) -> BoxFuture<'a, Result<Delivery, ToolError>> {
         Box::pin(async { Err(ToolError::tell("no agents here")) })
     }
 

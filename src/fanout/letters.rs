@@ -1,0 +1,73 @@
+//! Messages to units in the background: to one that works, or to a conversation that
+//! has ended and goes on with them.
+
+use std::sync::Arc;
+
+use super::caller::Caller;
+use super::job::Job;
+use super::{batch, recalled};
+use crate::event::{UnitId, UnitState};
+use crate::line::{Glance, Sent, Tend};
+use crate::message::CallId;
+use crate::tool::{Delegate as _, Delivery, ToolContext, ToolError};
+
+/// Sends a message to a unit, or to the last one that continues its conversation.
+pub(super) async fn send(
+    caller: &Caller,
+    context: &ToolContext,
+    call: &CallId,
+    (to, message): (UnitId, Arc<str>),
+) -> Result<Delivery, ToolError> {
+    let _turn = caller.fanout.parking.sending.lock().await;
+    let to = find_last(caller, to).await;
+    let text = Arc::clone(&message);
+    match caller.line.ask(|reply| Tend::Send { to, text, reply }).await {
+        None | Some(Sent::Unknown) => Ok(Delivery::Unknown),
+        Some(Sent::Queued) => Ok(Delivery::Queued(to)),
+        Some(Sent::Full) => Ok(Delivery::Full(to)),
+        Some(Sent::Ended(state)) => {
+            caller.may_delegate()?;
+            let job = continuation_job(caller, context, (to, state), message).await?;
+            let by = batch::start_beside(caller, call, job).await?;
+            Ok(Delivery::Continued { ended: to, state, by })
+        }
+    }
+}
+
+/// Returns the last unit of a conversation: the one that continues the one that
+/// continues `unit`, and so on.
+async fn find_last(caller: &Caller, unit: UnitId) -> UnitId {
+    let mut last = unit;
+    // A unit that continues another one has a larger id, so this ends.
+    while let Some(next) = look_at(caller, last).await.and_then(|glance| glance.continued_by) {
+        if next <= last {
+            break;
+        }
+        last = next;
+    }
+    last
+}
+
+async fn look_at(caller: &Caller, unit: UnitId) -> Option<Glance> {
+    let glances = caller.line.ask(|reply| Tend::Look { unit: Some(unit), reply }).await;
+    glances.unwrap_or_default().pop()
+}
+
+async fn continuation_job(
+    caller: &Caller,
+    context: &ToolContext,
+    (ended, state): (UnitId, UnitState),
+    message: Arc<str>,
+) -> Result<Job, ToolError> {
+    let parked = match caller.fanout.parking.get(ended) {
+        Some(parked) => parked,
+        None => recalled::recall(caller, context, ended).await.map_err(|why| {
+            ToolError::tell(format!(
+                "{ended} has ended ({}), and its conversation cannot be continued: {why}. \
+                 TaskOutput reads what it has said. Start another agent with all it needs to know.",
+                state.as_str()
+            ))
+        })?,
+    };
+    Ok(Job::Continue { ended, parked: Box::new(parked), message })
+}
