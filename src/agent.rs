@@ -32,14 +32,14 @@ use crate::event::{FailureKind, NoticeLevel, Outcome, UnitId};
 use crate::guard::Policy;
 use crate::hook::Hooks;
 use crate::line::{News, RequestLeave, Told, UnitEvent, Wait};
-use crate::message::{Call, CallId, Prompt, StopReason, counted};
+use crate::message::{Call, CallId, Prompt, counted};
 use crate::model::Model;
 use crate::prompt;
 use crate::skill::Followed;
 use crate::tool::{AgentCall, AnswerSchema, ForkPoint, Registry, Task, ToolContext};
 use crate::tool_name::{AGENT, canonical};
 
-use answering::{Answering, Judged, Turned};
+use answering::{Answering, Judged, LastWord, Shortfall, Turned};
 use following::begun;
 use images::Room;
 use loops::Loops;
@@ -223,8 +223,21 @@ impl Unit {
     }
 
     async fn go(&mut self, opening: Opening) -> Result<Arc<str>, Outcome> {
+        // News may need no word.
+        let may_be_silent = matches!(opening, Opening::News);
+        let said = self.converse(opening).await?;
+        match said.shortfall {
+            Some(Shortfall::Empty) if may_be_silent => Ok(said.text),
+            Some(shortfall) => Err(shortfall.into_outcome()),
+            None => Ok(said.text),
+        }
+    }
+
+    /// Takes turns until there is nothing left to do, and returns the last word.
+    async fn converse(&mut self, opening: Opening) -> Result<LastWord, Outcome> {
         let is_told_news = matches!(opening, Opening::News);
-        let (mut next, mut answer) = self.open(opening).await?;
+        let (mut next, answer) = self.open(opening).await?;
+        let mut answer = LastWord::from(answer);
         let (mut turn, mut held) = (0, 0);
         let mut loops = Loops::default();
         let mut answering = Answering::new(self.answer.is_some());
@@ -233,28 +246,27 @@ impl Unit {
                 Next::Turn => {
                     turn += 1;
                     self.may_be_silent =
-                        is_told_news || !answer.is_empty() || self.answer.is_some();
+                        is_told_news || !answer.text.is_empty() || self.answer.is_some();
                     match answering.judge(self.turn(turn, &mut loops).await?)? {
                         Judged::GoesOn => {}
                         Judged::Reminded => self.remind().await,
-                        Judged::Answered(text) => {
+                        Judged::Answered(said) => {
                             next = Next::Settle;
-                            // Having nothing to add takes nothing back.
-                            if !text.trim().is_empty() || answer.is_empty() {
-                                answer = text;
-                            }
+                            answer = answer.superseded_by(said);
                         }
                     }
                 }
                 Next::Settle => match self.settle().await? {
                     Some(text) => {
+                        self.warn_of_shortfall(answer.shortfall).await;
                         self.history.prompted(text.into());
                         next = Next::Turn;
                     }
                     // One that took no turn has done nothing that could be judged.
                     None if turn == 0 => return Ok(answer),
-                    None => match self.is_held(&answer, &mut held).await? {
+                    None => match self.is_held(&answer.text, &mut held).await? {
                         Some(text) => {
+                            self.warn_of_shortfall(answer.shortfall).await;
                             loops.forget();
                             self.prompted(text.into()).await;
                             next = Next::Turn;
@@ -353,11 +365,7 @@ impl Unit {
         let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
         self.context.line.tell(UnitEvent::Replied(replied)).await;
         if reply.calls.is_empty() {
-            // Where it must fit a schema, it is no answer.
-            if self.answer.is_none() {
-                self.warn_if_lacking(&reply.text, stop).await;
-            }
-            return Ok(Turned::Said(reply.text.as_str().into()));
+            return Ok(Turned::Said(LastWord::new(reply.text.as_str().into(), stop)));
         }
         self.mark_fork_point(&reply.calls);
         loops.begin(turn);
@@ -426,19 +434,16 @@ impl Unit {
         Err(Outcome::failed(FailureKind::Unfinished, message))
     }
 
-    /// An answer that is cut short, or is nothing at all, is still an answer,
-    /// but whoever reads it must know.
-    async fn warn_if_lacking(&self, answer: &str, stop: StopReason) {
-        let text = match stop {
-            StopReason::MaxTokens => "the answer stops at the model's output limit",
-            StopReason::Refusal => "the provider withheld part of the answer",
-            StopReason::EndTurn | StopReason::ToolUse if answer.trim().is_empty() => {
-                "the model's answer is empty"
-            }
-            StopReason::EndTurn | StopReason::ToolUse => return,
+    /// Warns that an answer is not whole which the unit continues from, so that its outcome
+    /// does not say it.
+    async fn warn_of_shortfall(&self, shortfall: Option<Shortfall>) {
+        let shortfall = match shortfall {
+            Some(shortfall @ (Shortfall::OutputLimit | Shortfall::Withheld)) => shortfall,
+            // There is nothing of it that anybody could take for whole.
+            Some(Shortfall::Empty) | None => return,
         };
-        let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
-        self.context.line.tell(notice).await;
+        let text = shortfall.message().into();
+        self.context.line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
     }
 
     /// Gives calls ids that are unique within the unit: some servers number

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::skill::Skills;
 
 pub use context::{CONTEXT_CAP, Context, Part as SaidPart, Said, SaidApart, context};
-pub use ending::{cut, cut_escaped, ending};
+pub use ending::{cut, cut_escaped, ending, mark_summary};
 pub use frame::{fill, unused_tag};
 pub use hooked::{held, hook, with_hook};
 pub use marks::{breaks_line, escape_worktree_notes};

@@ -1,6 +1,10 @@
 //! What counts as a unit's answer: its last word, or where a schema asks for
 //! it, what a call of StructuredOutput was given.
 //!
+//! One rule for all units: if the last word is not whole, the unit has failed, and the
+//! text is its partial result. The parent's text, a row of a map, a flow's step, a review
+//! and the exit code all follow from that outcome.
+//!
 //! The count of tries is in no log: it belongs to one run of the loop, and a
 //! session that is gone on with begins anew.
 
@@ -9,6 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::event::{FailureKind, Outcome};
+use crate::message::StopReason;
 
 /// Most tries to give an answer that fits its schema: what a model gets wrong so
 /// often it does not get right any more, and each is a request.
@@ -17,11 +22,106 @@ pub const TRIES_CAP: u32 = 5;
 /// Most characters of the last misfit that a failure tells of.
 const WHY_CAP: usize = 400;
 
+/// Reason why a unit's last word is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shortfall {
+    /// It stops at the model's output limit.
+    OutputLimit,
+    /// The provider withheld it, or the rest of it.
+    Withheld,
+    /// It has no text.
+    Empty,
+}
+
+impl Shortfall {
+    /// Returns the end of the unit whose answer has this fault.
+    pub(super) fn into_outcome(self) -> Outcome {
+        let kind = match self {
+            Self::OutputLimit => FailureKind::OutputLimit,
+            Self::Withheld => FailureKind::Refusal,
+            Self::Empty => FailureKind::EmptyAnswer,
+        };
+        Outcome::failed(kind, self.message())
+    }
+
+    /// Says what is wrong with the answer.
+    pub(super) fn message(self) -> &'static str {
+        match self {
+            Self::OutputLimit => {
+                "the answer stops at the model's output limit; ask for less at once, or raise \
+                 `max_output_tokens`"
+            }
+            Self::Withheld => "the provider withheld the answer, or the rest of it",
+            Self::Empty => "the model's answer is empty",
+        }
+    }
+}
+
+/// Text of an answer that has no calls.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct LastWord {
+    pub(super) text: Arc<str>,
+    /// Why it is not whole; `None` if it is.
+    pub(super) shortfall: Option<Shortfall>,
+}
+
+impl LastWord {
+    /// Reads how whole a text is from the reason that the model stopped for.
+    pub(super) fn new(text: Arc<str>, stop: StopReason) -> Self {
+        let shortfall = match stop {
+            StopReason::MaxTokens => Some(Shortfall::OutputLimit),
+            StopReason::Refusal => Some(Shortfall::Withheld),
+            StopReason::EndTurn | StopReason::ToolUse if text.trim().is_empty() => {
+                Some(Shortfall::Empty)
+            }
+            StopReason::EndTurn | StopReason::ToolUse => None,
+        };
+        Self { text, shortfall }
+    }
+
+    /// Returns the answer of a unit that says something more after this one.
+    ///
+    /// Having nothing to add takes nothing back.
+    pub(super) fn superseded_by(self, later: Self) -> Self {
+        let has_nothing_to_add = match later.shortfall {
+            Some(Shortfall::OutputLimit | Shortfall::Withheld) => false,
+            Some(Shortfall::Empty) | None => later.text.trim().is_empty(),
+        };
+        match (has_nothing_to_add, self.text.trim().is_empty()) {
+            (true, false) => self,
+            (false, false) if later.text.trim().is_empty() => {
+                Self { text: self.text, shortfall: later.shortfall }
+            }
+            (true | false, _) => later,
+        }
+    }
+
+    /// Says what was written in place of an answer that fits a schema.
+    fn describe_misfit(&self) -> String {
+        let what = match self.shortfall {
+            Some(Shortfall::OutputLimit) => "it stopped at its output limit without one",
+            Some(Shortfall::Withheld) => "the provider withheld it",
+            Some(Shortfall::Empty) | None => "it ended without one",
+        };
+        match self.text.trim() {
+            "" => what.to_owned(),
+            // On a line of its own: the first one is the same for all that fail so.
+            text => format!("{what}\nit wrote: {text}"),
+        }
+    }
+}
+
+impl From<Arc<str>> for LastWord {
+    fn from(text: Arc<str>) -> Self {
+        Self { text, shortfall: None }
+    }
+}
+
 /// What a turn came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turned {
     /// Its answer had no calls.
-    Said(Arc<str>),
+    Said(LastWord),
     /// It made calls; the last one that gives an answer, if any was such.
     Called(Option<Given>),
 }
@@ -43,7 +143,7 @@ pub(super) enum Judged {
     /// The same, after it is reminded of its answer.
     Reminded,
     /// It has this to say.
-    Answered(Arc<str>),
+    Answered(LastWord),
 }
 
 /// Where a unit stands with its answer.
@@ -67,19 +167,19 @@ impl Answering {
     /// The outcome of a unit that has tried often enough.
     pub(super) fn judge(&mut self, turned: Turned) -> Result<Judged, Outcome> {
         match turned {
-            Turned::Said(text) if !self.is_wanted => Ok(Judged::Answered(text)),
+            Turned::Said(said) if !self.is_wanted => Ok(Judged::Answered(said)),
             // It was told something after its answer, and has nothing to add.
-            Turned::Said(_) if self.has_answered => Ok(Judged::Answered(Arc::default())),
-            Turned::Said(_) => self.failed("it ended without one").map(|()| Judged::Reminded),
+            Turned::Said(_) if self.has_answered => Ok(Judged::Answered(LastWord::default())),
+            Turned::Said(said) => self.failed(&said.describe_misfit()).map(|()| Judged::Reminded),
             Turned::Called(None) => Ok(Judged::GoesOn),
             Turned::Called(Some(Given::Answer(answer))) => {
                 (self.has_answered, self.tries) = (true, 0);
-                Ok(Judged::Answered(answer.to_string().into()))
+                Ok(Judged::Answered(Arc::<str>::from(answer.to_string()).into()))
             }
             Turned::Called(Some(Given::Misfit(why))) => match self.failed(&why) {
                 Ok(()) => Ok(Judged::GoesOn),
                 // It has an answer; that it could not better it loses nothing.
-                Err(_) if self.has_answered => Ok(Judged::Answered(Arc::default())),
+                Err(_) if self.has_answered => Ok(Judged::Answered(LastWord::default())),
                 Err(outcome) => Err(outcome),
             },
         }
@@ -104,7 +204,7 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Turned {
-        Turned::Said(text.into())
+        Turned::Said(LastWord::new(text.into(), StopReason::EndTurn))
     }
 
     fn misfit() -> Turned {
@@ -115,7 +215,7 @@ mod tests {
     fn without_a_schema_the_last_word_is_the_answer() {
         let mut answering = Answering::new(false);
         assert_eq!(answering.judge(Turned::Called(None)), Ok(Judged::GoesOn));
-        assert_eq!(answering.judge(said("x")), Ok(Judged::Answered("x".into())));
+        assert_eq!(answering.judge(said("x")), Ok(Judged::Answered(Arc::<str>::from("x").into())));
     }
 
     #[test]
@@ -124,14 +224,15 @@ mod tests {
         assert_eq!(answering.judge(said("x")), Ok(Judged::Reminded));
         assert_eq!(answering.judge(misfit()), Ok(Judged::GoesOn));
         let given = |value| Turned::Called(Some(Given::Answer(value)));
-        let answer = Judged::Answered(r#"{"a":1}"#.into());
+        let answer = Judged::Answered(Arc::<str>::from(r#"{"a":1}"#).into());
         assert_eq!(answering.judge(given(json!({"a": 1}))), Ok(answer));
-        assert_eq!(answering.judge(said("and so on")), Ok(Judged::Answered("".into())));
-        assert_eq!(answering.judge(given(json!(2))), Ok(Judged::Answered("2".into())));
+        assert_eq!(answering.judge(said("and so on")), Ok(Judged::Answered(LastWord::default())));
+        let two = Judged::Answered(Arc::<str>::from("2").into());
+        assert_eq!(answering.judge(given(json!(2))), Ok(two));
         for _ in 1..TRIES_CAP {
             assert_eq!(answering.judge(misfit()), Ok(Judged::GoesOn));
         }
-        assert_eq!(answering.judge(misfit()), Ok(Judged::Answered("".into())));
+        assert_eq!(answering.judge(misfit()), Ok(Judged::Answered(LastWord::default())));
     }
 
     #[test]
@@ -146,5 +247,61 @@ mod tests {
             "no answer that fits its schema in 5 tries; at the last one: `/a`: must be there",
         );
         assert_eq!(answering.judge(misfit()), Err(failed));
+    }
+
+    #[test]
+    fn only_a_text_that_came_to_its_end_is_whole() {
+        use Shortfall::{Empty, OutputLimit, Withheld};
+        use StopReason::{EndTurn, MaxTokens, Refusal, ToolUse};
+        for (text, stop, expected) in [
+            ("x", EndTurn, None),
+            ("x", ToolUse, None),
+            ("x", MaxTokens, Some(OutputLimit)),
+            ("", MaxTokens, Some(OutputLimit)),
+            ("x", Refusal, Some(Withheld)),
+            ("", Refusal, Some(Withheld)),
+            ("", EndTurn, Some(Empty)),
+            (" \n\t", ToolUse, Some(Empty)),
+        ] {
+            assert_eq!(LastWord::new(text.into(), stop).shortfall, expected, "{text:?}, {stop:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_add_takes_nothing_back_and_a_later_fault_does() {
+        use StopReason::{EndTurn, MaxTokens, Refusal};
+        let said = |(text, stop): (&str, StopReason)| LastWord::new(text.into(), stop);
+        for (first, later, expected) in [
+            (("a", EndTurn), ("b", EndTurn), ("b", EndTurn)),
+            (("a", EndTurn), (" ", EndTurn), ("a", EndTurn)),
+            (("a", MaxTokens), ("", EndTurn), ("a", MaxTokens)),
+            (("a", MaxTokens), ("b", EndTurn), ("b", EndTurn)),
+            (("a", EndTurn), ("b", MaxTokens), ("b", MaxTokens)),
+            (("a", EndTurn), ("", MaxTokens), ("a", MaxTokens)),
+            (("a", EndTurn), ("", Refusal), ("a", Refusal)),
+            (("", EndTurn), ("", EndTurn), ("", EndTurn)),
+            (("", EndTurn), ("b", Refusal), ("b", Refusal)),
+        ] {
+            assert_eq!(
+                said(first).superseded_by(said(later)),
+                said(expected),
+                "{first:?}, {later:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_try_that_was_cut_off_says_so_and_what_it_wrote() {
+        let mut answering = Answering::new(true);
+        let cut = || Turned::Said(LastWord::new("{\"a\":".into(), StopReason::MaxTokens));
+        for _ in 1..TRIES_CAP {
+            assert_eq!(answering.judge(cut()), Ok(Judged::Reminded));
+        }
+        let failed = Outcome::failed(
+            FailureKind::StructuredOutput,
+            "no answer that fits its schema in 5 tries; at the last one: it stopped at its output \
+             limit without one\nit wrote: {\"a\":",
+        );
+        assert_eq!(answering.judge(cut()), Err(failed));
     }
 }

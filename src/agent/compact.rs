@@ -331,8 +331,8 @@ impl Unit {
             summary = self.summary(answered, hint, if_too_long) => summary,
         };
         match summary {
-            Ok(Answered { answer: Answer { reply, usage, stop: _ }, took_ms, .. }) => {
-                Ok(Summed { text: Some(reply.text), usage, took_ms })
+            Ok(Answered { answer: Answer { reply, usage, stop }, took_ms, .. }) => {
+                Ok(Summed { text: Some(prompt::mark_summary(reply.text, stop)), usage, took_ms })
             }
             Err(Unanswered::Failed(error)) => Err(Attempt::Failed(error)),
             Err(Unanswered::Ends(outcome)) => Err(Attempt::Ends(outcome)),
@@ -432,8 +432,8 @@ fn blocked(reason: &str) -> String {
     format!("a hook blocks the compaction: {reason}")
 }
 
-/// An answer without text, or with only a part of what the model had to say,
-/// cannot stand for a conversation. Calls in it are not looked at.
+/// An answer without text, or of which the provider withheld a part, cannot stand for a
+/// conversation. One that stops at the output limit can, and says so.
 fn check(answer: &Answer) -> Result<(), ModelError> {
     match answer.stop {
         StopReason::Refusal => {

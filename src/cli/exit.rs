@@ -106,6 +106,9 @@ impl Exit {
             | FailureKind::Unfinished
             | FailureKind::Hook
             | FailureKind::StructuredOutput
+            | FailureKind::OutputLimit
+            | FailureKind::Refusal
+            | FailureKind::EmptyAnswer
             | FailureKind::Unmet => Self::Error,
         }
     }

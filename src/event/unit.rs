@@ -276,7 +276,7 @@ pub fn batch_state(slots: impl IntoIterator<Item = UnitState>) -> UnitState {
 /// What became of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It gave its answer.
+    /// It gave its answer, and the answer is whole.
     Done {
         /// The answer.
         text: Arc<str>,
@@ -356,13 +356,19 @@ pub enum FailureKind {
     Hook,
     /// The unit gave no answer that fits its schema.
     StructuredOutput,
+    /// The unit's answer stops at the model's output limit.
+    OutputLimit,
+    /// The provider withheld the unit's answer, or the rest of it.
+    Refusal,
+    /// The unit's answer has no text.
+    EmptyAnswer,
     /// A flow came to its end, and not to what it was walked for.
     Unmet,
 }
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Authentication,
         Self::Request,
         Self::Overflow,
@@ -378,6 +384,9 @@ impl FailureKind {
         Self::Unfinished,
         Self::Hook,
         Self::StructuredOutput,
+        Self::OutputLimit,
+        Self::Refusal,
+        Self::EmptyAnswer,
         Self::Unmet,
     ];
 
@@ -400,6 +409,9 @@ impl FailureKind {
             Self::Unfinished => "unfinished",
             Self::Hook => "hook",
             Self::StructuredOutput => "structured_output",
+            Self::OutputLimit => "output_limit",
+            Self::Refusal => "refusal",
+            Self::EmptyAnswer => "empty_answer",
             Self::Unmet => "unmet",
         }
     }

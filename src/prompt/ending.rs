@@ -1,7 +1,9 @@
 //! How the end of a unit is told to whoever started it.
 
+use super::fill;
 use super::marks::escape_marks;
 use crate::event::{Outcome, UnitEnd};
+use crate::message::StopReason;
 
 /// Returns what a unit has to say at its end, in about `room` characters: its
 /// answer, or its state, its real error and what it had written by then.
@@ -27,6 +29,18 @@ pub fn ending(end: &UnitEnd, room: usize, partial: Option<&str>) -> String {
             let written = cut_escaped(written, room / 2, partial);
             format!("[{state}: {error}]\n\nPartial result:\n\n{written}")
         }
+    }
+}
+
+/// Marks a summary with a note if it stops at the model's output limit.
+#[must_use]
+pub fn mark_summary(summary: String, stop: StopReason) -> String {
+    match stop {
+        StopReason::MaxTokens => {
+            let template = include_str!("../../prompts/summary_cut_off.md").trim_end();
+            fill(template, &[("summary", summary.trim_end())])
+        }
+        StopReason::EndTurn | StopReason::ToolUse | StopReason::Refusal => summary,
     }
 }
 

@@ -27,7 +27,7 @@ use crate::event::{
     Compaction, Delta, Event, EventKind, FailureKind, HookRan, InvocationEnd, NoticeLevel, Outcome,
     Piece, Question, QuestionId, Replied, Seq, UnitId,
 };
-use crate::message::{self, CallId, Usage};
+use crate::message::{CallId, Usage, Usd};
 use calls::OpenCall;
 use units::Places;
 
@@ -102,7 +102,6 @@ pub struct View {
     /// Whether main's model had a part in what is answered.
     has_answered: bool,
     used: Usage,
-    last_stop: message::StopReason,
     has_title: bool,
     told: Vec<Told>,
 }
@@ -138,7 +137,6 @@ impl View {
             has_streamed: [false; 2],
             has_answered: false,
             used: Usage::default(),
-            last_stop: message::StopReason::default(),
             has_title: false,
             told: Vec::new(),
         }
@@ -334,7 +332,7 @@ impl View {
         self.used += replied.usage;
         let reply = &replied.reply;
         if unit == UnitId::MAIN {
-            (self.last_stop, self.has_answered) = (replied.stop, true);
+            self.has_answered = true;
             let [has_text, has_thinking] = self.has_streamed;
             if !has_thinking {
                 self.chunk(Voice::Thought, reply.thinking.clone());
@@ -355,8 +353,7 @@ impl View {
     fn used_up(&mut self, tokens: u64) {
         let Some(window) = self.window else { return };
         let cost = self.used.cost;
-        let cost =
-            (cost.usd != message::Usd::default()).then(|| Cost::new(cost.usd.dollars(), "USD"));
+        let cost = (cost.usd != Usd::default()).then(|| Cost::new(cost.usd.dollars(), "USD"));
         let usage = UsageUpdate::new(tokens, window).cost(cost);
         self.update(SessionUpdate::UsageUpdate(usage));
     }
@@ -406,17 +403,16 @@ impl View {
 
     fn ended(&mut self, end: &InvocationEnd) {
         let ended = match (&end.outcome, end.cancel) {
-            (Outcome::Done { text: _ }, _) => Ended::Stopped(match self.last_stop {
-                message::StopReason::EndTurn | message::StopReason::ToolUse => StopReason::EndTurn,
-                message::StopReason::MaxTokens => StopReason::MaxTokens,
-                message::StopReason::Refusal => StopReason::Refusal,
-            }),
+            (Outcome::Done { text: _ }, _) => Ended::Stopped(StopReason::EndTurn),
             (_, Some(_)) | (Outcome::Cancelled { ran: _ } | Outcome::Interrupted, None) => {
                 Ended::Stopped(StopReason::Cancelled)
             }
             (Outcome::Failed(failure), None) => match failure.kind {
                 FailureKind::MaxTurns => Ended::Stopped(StopReason::MaxTurnRequests),
-                FailureKind::MaxTokens => Ended::Stopped(StopReason::MaxTokens),
+                FailureKind::MaxTokens | FailureKind::OutputLimit => {
+                    Ended::Stopped(StopReason::MaxTokens)
+                }
+                FailureKind::Refusal => Ended::Stopped(StopReason::Refusal),
                 FailureKind::Authentication
                 | FailureKind::Request
                 | FailureKind::Overflow
@@ -429,11 +425,11 @@ impl View {
                 | FailureKind::Panic
                 | FailureKind::Hook
                 | FailureKind::StructuredOutput
+                | FailureKind::EmptyAnswer
                 | FailureKind::Unmet
                 | FailureKind::Unfinished => Ended::Failed(failure.message.to_string()),
             },
         };
-        self.last_stop = message::StopReason::default();
         self.told.push(Told::Ended(ended));
     }
 }

@@ -200,6 +200,9 @@ impl From<&Outcome> for Subtype {
                 | FailureKind::Panic
                 | FailureKind::Unfinished
                 | FailureKind::Hook
+                | FailureKind::OutputLimit
+                | FailureKind::Refusal
+                | FailureKind::EmptyAnswer
                 | FailureKind::Unmet => Self::ErrorDuringExecution,
             },
         }

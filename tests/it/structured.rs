@@ -118,7 +118,7 @@ async fn a_model_that_ends_without_an_answer_is_reminded_and_each_time_is_a_try(
     };
     assert_eq!(reminders(&story), 1);
     let story = play(&[json!({ "text": "tine, 3", "repeat": true })]).await;
-    assert_eq!(story.end.outcome, failed("it ended without one"));
+    assert_eq!(story.end.outcome, failed("it ended without one\nit wrote: tine, 3"));
     assert_eq!((reminders(&story), turns(&story)), (4, 5));
 }
 
@@ -325,7 +325,8 @@ fn a_run_without_one_ends_with_a_result_that_says_so() {
     assert_eq!(result["subtype"], "error_max_structured_output_retries");
     assert_eq!(result["is_error"], true);
     assert_eq!(result["structured_output"], Value::Null);
-    let error = "no answer that fits its schema in 5 tries; at the last one: it ended without one";
+    let error = "no answer that fits its schema in 5 tries; at the last one: it ended without one\n\
+        it wrote: no";
     assert_eq!(result["errors"], json!([error]));
     let text = ask(&Place::new(), &replies, &[]).exits(1);
     assert!(text.stderr.contains(error), "{}", text.stderr);

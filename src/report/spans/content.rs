@@ -109,6 +109,9 @@ fn is_free_of_content(kind: FailureKind) -> bool {
         | FailureKind::MaxTokens
         | FailureKind::MaxToolCalls
         | FailureKind::Timeout
+        | FailureKind::OutputLimit
+        | FailureKind::Refusal
+        | FailureKind::EmptyAnswer
         | FailureKind::Unfinished => true,
         // These may quote an answer, a hook, a path, or a name that a model made up.
         FailureKind::Overflow
