@@ -30,7 +30,8 @@ pub use finished::Finished;
 pub use given::{Compute, Fault, Given};
 pub use inputs::{Input, InputValues, Supplied};
 pub use step::{
-    AgentStep, Computed, Each, Inner, OnError, Passed, Sees, Step, StepLimits, Steps, Until, When,
+    AgentStep, Computed, Each, GiveUpRule, Inner, OnError, Passed, Sees, Step, StepLimits, Steps,
+    Until, When,
 };
 pub use text::{Expression, GLOBALS, Template, Wording};
 pub use tree::Shown;

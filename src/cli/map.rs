@@ -30,8 +30,8 @@ use super::target;
 use crate::config::{CONCURRENT_CAP, Environment};
 use crate::event::EventKind;
 use crate::flow::{
-    AgentStep, Compute, Expression, Fault, Finished, Flow, Given, InputValues, OnError, Sees, Step,
-    StepLimits, Walk, Wording,
+    AgentStep, Compute, Expression, Fault, Finished, Flow, GiveUpRule, Given, InputValues, OnError,
+    Sees, Step, StepLimits, Walk, Wording,
 };
 use crate::prompt as prompts;
 use crate::report::{self, MapCounts, Mapped, ROWS};
@@ -50,6 +50,10 @@ const TABLE: &str = "table";
 
 /// The agent that is asked where nobody else is named.
 const AGENT: &str = "general-purpose";
+
+/// After how many rows that all failed in the same way no more are asked: a wrong schema
+/// or model fails all ten thousand, and each of them costs requests.
+const HOPELESS: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 
 /// Most bytes of the file with the prompt: what a template may have.
 const PROMPT_CAP: u64 = 1024 * 1024;
@@ -195,7 +199,7 @@ impl Work {
         }
         let request = request(map, &self.template);
         let (total, is_structured) = (self.total(), self.schema.is_some());
-        let (names, flow) = self.flow()?;
+        let (names, flow) = self.flow(map.keep_going)?;
         let (lines, cut) = opened(map)?;
         let mut mapped = Mapped::new(lines, names, is_structured);
         let mut finished = Finished::default();
@@ -215,7 +219,7 @@ impl Work {
     }
 
     /// Returns what the rows are called, and the flow that goes through them.
-    fn flow(self) -> Result<(Names, Flow), Refusal> {
+    fn flow(self, keeps_going: bool) -> Result<(Names, Flow), Refusal> {
         let total = NonZeroU32::new(self.total()).expect("a table has a row");
         let agent = AgentStep {
             sees: Sees::Nothing,
@@ -229,7 +233,10 @@ impl Work {
         let table = Step::computed(TABLE, Arc::new(Rows(Mutex::new(rows))), OnError::Stop);
         let items = Expression::parse(format!("steps.{TABLE}.value"));
         let items = items.expect("the expression follows the grammar");
+        let gives_up =
+            || GiveUpRule { after: HOPELESS, hint: "`--keep-going` asks all rows".into() };
         let step = Step::each(ROWS, items, total, agent.into())
+            .map(|rows| if keeps_going { rows } else { rows.giving_up(gives_up()) })
             .and_then(|rows| Step::sequence(vec![table, rows]))
             .map_err(|error| vec![error])
             .and_then(|step| Flow::new(NAME, "", Vec::new(), step));

@@ -151,6 +151,16 @@ pub struct Each {
     pub(super) items: Expression,
     pub(super) max_items: NonZeroU32,
     pub(super) body: Box<Step>,
+    pub(super) gives_up: Option<GiveUpRule>,
+}
+
+/// Rule for giving up the items of a step that all fail alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GiveUpRule {
+    /// Number of items that have to fail in the same way, before any other ends.
+    pub after: NonZeroU32,
+    /// Advice for people, added to the notice.
+    pub hint: Arc<str>,
 }
 
 /// A step that is walked again until a condition holds.
@@ -269,7 +279,7 @@ impl Step {
             return Err(FlowError::TooManyItems);
         }
         let (name, body) = (name.into(), Box::new(body));
-        Self::Each(Each { name, items, max_items, body }).within_caps()
+        Self::Each(Each { name, items, max_items, body, gives_up: None }).within_caps()
     }
 
     /// A step that is walked once, and then again until `condition` holds. If

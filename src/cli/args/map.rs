@@ -47,4 +47,8 @@ pub struct MapFlags {
     /// With `--resume` or `--continue`: run the rows again that failed
     #[arg(long, display_order = 0)]
     pub retry_failed: bool,
+
+    /// Ask all rows, also if the first ten all fail in the same way
+    #[arg(long, display_order = 0)]
+    pub keep_going: bool,
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::{Each, Inner, Passed, Step, Until, When};
+use super::{Each, GiveUpRule, Inner, Passed, Step, Until, When};
 use crate::flow::Flow;
 use crate::flow::text::Expression;
 use crate::tool::Isolation;
@@ -25,6 +25,15 @@ impl Step {
             Self::Inner(inner) => inner.flow.step().isolated(),
             Self::Computed(_) => None,
         }
+    }
+}
+
+impl Step {
+    /// Returns the same step, which gives up its items where they all fail alike.
+    #[must_use]
+    pub fn giving_up(self, gives_up: GiveUpRule) -> Self {
+        let Self::Each(each) = self else { return self };
+        Self::Each(Each { gives_up: Some(gives_up), ..each })
     }
 }
 

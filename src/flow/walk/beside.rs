@@ -15,11 +15,11 @@ use super::trail::Trail;
 use super::unit::{self, Asked};
 use super::{Stand, after, run};
 use crate::branch::Token;
-use crate::event::{Origin, Outcome, SlotPosition, UnitEnd};
+use crate::event::{FailureKind, NoticeLevel, Origin, Outcome, SlotPosition, UnitEnd};
 use crate::fanout::{self, Caller, Ended};
 use crate::flow::names::kind;
-use crate::flow::step::{AgentStep, Each, Step, Steps, When};
-use crate::line::{Child, Seat, Strand};
+use crate::flow::step::{AgentStep, Each, GiveUpRule, Step, Steps, When};
+use crate::line::{Child, Seat, Strand, Told};
 use crate::message::Usage;
 
 /// Walks the steps of a parallel.
@@ -32,13 +32,13 @@ pub(super) async fn parallel<'a>(on: Stand<'a>, step: &'a Step, steps: &'a Steps
         below = after(below, member.forks());
     }
     let wants = on.wants(step);
-    let beside = Beside { step, wants, are_read: true };
+    let beside = Beside { step, wants, are_read: true, gives_up: None };
     walk(on, beside, members).await
 }
 
 /// Walks a step for each item of an array.
 pub(super) async fn each<'a>(on: Stand<'a>, step: &'a Step, each: &'a Each) -> Came {
-    let Each { name, max_items, body, .. } = each;
+    let Each { name, max_items, body, gives_up, .. } = each;
     let items = match items(&on, each) {
         Ok(items) => items,
         Err(error) => return on.fails(step, &error).await,
@@ -54,7 +54,8 @@ pub(super) async fn each<'a>(on: Stand<'a>, step: &'a Step, each: &'a Each) -> C
         below = after(below, body.forks());
     }
     let wants = on.wants(step);
-    walk(on, Beside { step, wants, are_read: false }, members).await
+    let beside = Beside { step, wants, are_read: false, gives_up: gives_up.as_ref() };
+    walk(on, beside, members).await
 }
 
 /// Returns the items that a step is walked for.
@@ -95,6 +96,8 @@ struct Beside<'a> {
     wants: bool,
     /// Whether steps behind them read of each of them.
     are_read: bool,
+    /// When no further member is begun.
+    gives_up: Option<&'a GiveUpRule>,
 }
 
 /// A member that has a unit to be.
@@ -159,7 +162,13 @@ async fn walk<'a>(on: Stand<'a>, beside: Beside<'a>, members: Vec<Member<'a>>) -
         };
         let units = seats.iter().map(|seat| seat.unit).collect();
         let mut running = start(on.holder, declared, seats, beside.wants);
+        let mut streak = FailureStreak { gives_up: beside.gives_up, kind: None, failed: 0 };
         while let Some((at, came, end)) = running.next().await {
+            if let Some(text) = end.as_deref().and_then(|end| streak.take(end)) {
+                on.closed.cancel();
+                let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
+                on.holder.line.tell(notice).await;
+            }
             all.take(on.holder, at, came, end).await;
         }
         drop(running);
@@ -267,6 +276,47 @@ async fn hold(
     let came = run(Stand { holder: &holder, ..on }, step).await;
     let end = holder.line.ended(came.told(), None).await;
     (came, end)
+}
+
+/// Run of members that all failed in the same way.
+struct FailureStreak<'a> {
+    /// `None` once a member has not failed so, or if the step has no such rule.
+    gives_up: Option<&'a GiveUpRule>,
+    kind: Option<FailureKind>,
+    failed: u32,
+}
+
+impl FailureStreak<'_> {
+    /// Records an end, and returns the notice if no further member is to begin.
+    fn take(&mut self, end: &UnitEnd) -> Option<String> {
+        let gives_up = self.gives_up?;
+        let failure = match &end.outcome {
+            // A unit that sent no request in this process cost nothing.
+            Outcome::Failed(failure) if end.turns > 0 => failure,
+            Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => {
+                return None;
+            }
+            Outcome::Done { text: _ } => {
+                self.gives_up = None;
+                return None;
+            }
+        };
+        if *self.kind.get_or_insert(failure.kind) != failure.kind {
+            self.gives_up = None;
+            return None;
+        }
+        self.failed += 1;
+        if self.failed < gives_up.after.get() {
+            return None;
+        }
+        self.gives_up = None;
+        let why = failure.message.lines().next().unwrap_or_default();
+        let (count, kind) = (self.failed, failure.kind.as_str());
+        Some(format!(
+            "the first {count} all failed in the same way ({kind}: {why}), so no more are begun; {}",
+            gives_up.hint
+        ))
+    }
 }
 
 /// What the members of steps side by side have come to.

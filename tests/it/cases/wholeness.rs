@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::play::Case;
 use crate::support::repository::Repository;
+use crate::support::server::Reaction;
+use crate::support::talk::serve;
 use crate::support::tine::{Finished, Place};
 
 const CUT: &str = "the answer stops at the model's output limit; ask for less at once, or raise \
@@ -204,6 +206,40 @@ fn a_review_says_whose_answer_was_not_whole_and_what_nobody_has_read() {
     let finished = place.tine(["review", "-m", &model, "--effort", "low"]).run().exits(1);
     let all = format!("{}{}", finished.stdout, finished.stderr);
     assert!(all.contains("it stopped at its output limit"), "{all}");
+}
+
+/// An answer of the Chat API that stops at the output limit.
+const HALF: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"half\"}}]}\n\n\
+    data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\n\
+    data: [DONE]\n\n";
+
+/// A wrong schema or model fails every row, and each row costs requests.
+#[test]
+fn a_map_whose_first_ten_rows_fail_alike_begins_no_more_unless_it_is_told_to() {
+    let run = |good: &'static str, flags: &[&str]| {
+        let place = Place::new();
+        let rows: Vec<String> = (1..=40).map(|row| format!("{row}\n")).collect();
+        place.write("rows.csv", format!("a\n{}", rows.concat()));
+        place.write("look.md", "Look at {{ a }}.");
+        let server = serve(move |talk| match talk.task() == good {
+            true => Reaction::text_reply("all"),
+            false => Reaction::stream(HALF),
+        });
+        let asked = ["map", "--input", "rows.csv", "--prompt", "look.md", "-m", "m"];
+        let flags = ["--max-concurrent", "2"].iter().chain(flags);
+        let finished = place.tine(asked.iter().chain(flags)).server(&server).run().exits(1);
+        let count =
+            |status: &str| lines(&finished).iter().filter(|row| row["status"] == status).count();
+        ([count("completed"), count("failed"), count("skipped")], finished.stderr)
+    };
+    let ([completed, failed, skipped], stderr) = run("", &[]);
+    // A row that was about to begin is cancelled.
+    let is_early = completed == 0 && (10..20).contains(&failed) && (20..=30).contains(&skipped);
+    assert!(is_early, "{failed} {skipped}\n{stderr}");
+    let why = "the first 10 all failed in the same way (output_limit: the answer stops";
+    assert!(stderr.contains(why) && stderr.contains("`--keep-going` asks all rows"), "{stderr}");
+    assert_eq!(run("", &["--keep-going"]).0, [0, 40, 0]);
+    assert_eq!(run("Look at 1.", &[]).0, [1, 39, 0]);
 }
 
 #[test]
