@@ -69,7 +69,8 @@ impl Talk {
         }
         let tools = &self.request.prefix.head.tools;
         let blamed = blamed_tools(&error.message, tools).into_iter();
-        let named: Vec<String> = blamed.filter_map(|place| describe_mcp_tool(&tools[place].name)).collect();
+        let named: Vec<String> =
+            blamed.filter_map(|place| describe_mcp_tool(&tools[place].name)).collect();
         match named.is_empty() {
             true => error,
             false => {
