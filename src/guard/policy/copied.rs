@@ -45,7 +45,8 @@ impl Policy {
     /// that leads into no original.
     #[must_use]
     pub fn meant(&self, text: &str, named: PathUse) -> Option<PathMeaning> {
-        let path = path_text::resolve(self.root(), text);
+        // The tool itself refuses a path such as `~/x`.
+        let path = path_text::resolve(self.root(), text).ok()?;
         // The directory decides where a name is, whatever the name is.
         let place = match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) => paths::resolved(self.root(), parent).join(name),
