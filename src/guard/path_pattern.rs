@@ -438,7 +438,11 @@ fn is_there_in_any_case(path: &Path) -> bool {
                 entries
                     .find(|it| it.file_name().is_some_and(|it| *fold_path(Path::new(it)) == *name))
             }
-            _ => Some(next),
+            Component::Prefix(_)
+            | Component::RootDir
+            | Component::CurDir
+            | Component::ParentDir
+            | Component::Normal(_) => Some(next),
         };
         let is_there = found.is_some();
         at = found.unwrap_or_default();

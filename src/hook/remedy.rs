@@ -29,11 +29,13 @@ pub(super) fn find_remedy(ended: &Ended, command: &Command, directory: &Path) ->
                 _ => None,
             }
         }
-        Ended::NotStarted(error) => Some(match error.kind() {
-            io::ErrorKind::PermissionDenied => make_executable(&command.text),
-            io::ErrorKind::NotFound => find_it(&command.text, directory),
-            _ => name_interpreter(&command.text),
-        }),
+        Ended::NotStarted(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Some(make_executable(&command.text))
+        }
+        Ended::NotStarted(error) if error.kind() == io::ErrorKind::NotFound => {
+            Some(find_it(&command.text, directory))
+        }
+        Ended::NotStarted(_) => Some(name_interpreter(&command.text)),
         Ended::TimedOut | Ended::Cancelled => None,
     }
 }

@@ -4,14 +4,14 @@
 //! without marks of direction. Where one of these has its ordinary place it is shown as
 //! it is; anywhere else it would only hide something.
 
-/// What is beside a character.
+/// The neighbour of a character in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Neighbour {
     /// This character.
     Is(char),
     /// The text begins or ends there.
     Nothing,
-    /// The text goes on, and nobody knows how.
+    /// The text continues there with characters that the caller does not know.
     Unknown,
 }
 

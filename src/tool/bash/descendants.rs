@@ -25,7 +25,7 @@ const COMMAND_CAP: usize = 60;
 /// Maximum bytes that are read of a file about a process.
 const FILE_CAP: u64 = 256 * 1024;
 
-/// What all processes of one command have in common.
+/// The mark that all processes of one command share.
 #[derive(Debug, Clone)]
 pub(super) struct CommandMark {
     text: String,

@@ -28,7 +28,7 @@ pub(super) struct TerminalText {
     line: Vec<u8>,
     /// The byte of it at which the cursor is.
     cursor: usize,
-    /// Whether the beginning of the line has been given out.
+    /// Set once the beginning of the line has been appended to the text.
     is_open: bool,
     /// Carriage returns whose line feed may still come.
     returns: usize,

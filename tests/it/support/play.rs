@@ -125,7 +125,7 @@ impl Case {
     }
 }
 
-/// Has a model make calls, one after the other, and returns their outputs. Whatever agents
+/// Makes calls as the model, one after the other, and returns their outputs. Agents that
 /// they start answer `ANSWER`.
 pub(crate) fn outputs_of(place: &Place, calls: &[(&str, Value)]) -> Vec<OutputRecord> {
     let call = |(name, arguments): &(&str, Value)| json!({ "name": name, "arguments": arguments });
