@@ -4,6 +4,7 @@
 //! whole answer. Clients for providers, the `offline` rules and the `scripted`
 //! player all stand behind it, so nothing above this file knows which it is.
 
+pub mod adaptation;
 pub mod anthropic;
 pub mod api;
 pub mod blame;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use thiserror::Error;
 
+use self::adaptation::RefusedRequest;
 use self::gate::Lane;
 use crate::event::{FailureKind, UnitId};
 use crate::message::{Prefix, Price, Reply, StopReason, Usage, Usd};
@@ -57,6 +59,17 @@ pub trait Model: Send + Sync {
     /// it refused a request. Returns whether that is less than what was known.
     fn learn_window(&self, _tokens: NonZeroU64) -> bool {
         false
+    }
+
+    /// Learns from a refused request an adaptation for all later requests; `None`
+    /// if no known adaptation helps.
+    fn adapt(&self, _request: &Request, _refused: &RefusedRequest) -> Option<AdaptationOutcome> {
+        None
+    }
+
+    /// Returns advice to the user about a request that no adaptation helps.
+    fn advise(&self, _request: &Request, _refused: &RefusedRequest) -> Option<String> {
+        None
     }
 
     /// Answers a request piece by piece.
@@ -93,6 +106,15 @@ impl Facts {
         }),
         takes_images: false,
     };
+}
+
+/// An adaptation that a refused request asks for. The request is to be repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdaptationOutcome {
+    /// It is new; the sentence is for the user.
+    Now(String),
+    /// Another unit has learned it, and reported it.
+    Before,
 }
 
 /// One request.
@@ -178,6 +200,8 @@ pub struct ModelError {
     /// The model's context window in tokens, if an error of the kind
     /// [`Overflow`](ModelErrorKind::Overflow) names it.
     pub window: Option<NonZeroU64>,
+    /// The server's words, if it refused the request.
+    pub refused: Option<Arc<RefusedRequest>>,
 }
 
 impl ModelError {
@@ -191,6 +215,7 @@ impl ModelError {
             should_retry: None,
             spent: Usage::default(),
             window: None,
+            refused: None,
         }
     }
 }

@@ -254,6 +254,38 @@ pub const fn unseen_image() -> &'static str {
     include_str!("../prompts/unseen_image.md").trim_ascii()
 }
 
+/// Returns the note in place of an image that the model's server refused.
+#[must_use]
+pub const fn refused_image() -> &'static str {
+    include_str!("../prompts/refused_image.md").trim_ascii()
+}
+
+/// Returns the note in place of a message without content.
+#[must_use]
+pub const fn empty_message() -> &'static str {
+    include_str!("../prompts/empty_message.md").trim_ascii()
+}
+
+/// Returns the words of a message that a chat template wants between two others.
+#[must_use]
+pub const fn acknowledged() -> &'static str {
+    include_str!("../prompts/acknowledged.md").trim_ascii()
+}
+
+/// Returns a call for a server that takes no calls in a conversation.
+#[must_use]
+pub fn call_as_text(tool: &str, arguments: &str) -> String {
+    let frame = include_str!("../prompts/call_as_text.md").trim_end();
+    frame.replace("{tool}", tool).replace("{arguments}", arguments)
+}
+
+/// Returns an output for a server that takes no outputs in a conversation.
+#[must_use]
+pub fn output_as_text(tool: &str, output: &str) -> String {
+    let frame = include_str!("../prompts/output_as_text.md").trim_end();
+    frame.replace("{tool}", tool).replace("{output}", output)
+}
+
 /// Returns what stands in the place of an image of a request that a summary was
 /// written of.
 #[must_use]

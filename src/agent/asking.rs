@@ -15,12 +15,15 @@ use tokio::time::Instant;
 use super::repetition::Repetition;
 use super::turn::millis;
 use super::{Unit, size};
-use crate::event::{AfterFailure, Outcome, Piece, RequestFailed, ThrottleCause, Throttled};
+use crate::event::{
+    AfterFailure, NoticeLevel, Outcome, Piece, RequestFailed, ThrottleCause, Throttled,
+};
 use crate::line::{Told, UnitEvent};
 use crate::message::{Reply, StopReason, Usage};
+use crate::model::adaptation::ADAPTATIONS_CAP;
 use crate::model::gate::{Entry, Lane, Pass, Shut, Throttle};
 use crate::model::retry::{self, Decision, Jitter, Tried};
-use crate::model::{Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
+use crate::model::{AdaptationOutcome, Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
 use crate::tool::Lead;
 
 /// How many tokens an answer is taken to have before it is there, for the gate
@@ -86,14 +89,22 @@ impl Unit {
         if_too_long: IfTooLong,
     ) -> Result<Answered, Unanswered> {
         let mut tried = Tried::default();
+        let mut adapted = 0;
         loop {
-            let attempts = tried.retries + 1;
+            let attempts = tried.retries + adapted + 1;
             let Asked { answer, took_ms } = self.attempt(request.clone(), &mut audience).await;
             let failed = match answer {
                 Ok(answer) => return Ok(Answered { answer, took_ms, attempts }),
                 Err(error) => FailedAttempt { number: attempts, took_ms, error },
             };
             audience.let_others_lead();
+            if let Some(found) = self.adapt(&request, &failed, adapted) {
+                self.may_go_on(&failed).await?;
+                self.ask_adapted(&failed, found).await;
+                adapted += 1;
+                request.asker.attempt += 1;
+                continue;
+            }
             let has_fallback = !self.persistence.fallbacks.is_empty();
             let Persistence { retries, jitter, .. } = &mut self.persistence;
             let error = &failed.error;
@@ -111,6 +122,7 @@ impl Unit {
                     tried = Tried::default();
                 }
                 Decision::GiveUp(why) => {
+                    let failed = self.advised(failed, &request);
                     let is_too_long = failed.error.kind == ModelErrorKind::Overflow;
                     let next = match if_too_long {
                         IfTooLong::Compact if is_too_long => AfterFailure::Compact,
@@ -123,9 +135,50 @@ impl Unit {
         }
     }
 
+    /// Returns the adaptation with which a refused request is to be repeated.
+    fn adapt(
+        &self,
+        request: &Request,
+        failed: &FailedAttempt,
+        adapted: u32,
+    ) -> Option<AdaptationOutcome> {
+        let may_help = failed.error.kind == ModelErrorKind::Request && adapted < ADAPTATIONS_CAP;
+        let refused = failed.error.refused.as_ref().filter(|_| may_help)?;
+        self.model.adapt(request, refused)
+    }
+
+    /// Reports a new adaptation, and repeats the request at once.
+    async fn ask_adapted(&mut self, failed: &FailedAttempt, found: AdaptationOutcome) {
+        self.wait_to_retry(failed, Duration::ZERO).await;
+        match found {
+            AdaptationOutcome::Now(text) => {
+                let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
+                self.context.line.tell(notice).await;
+            }
+            AdaptationOutcome::Before => {}
+        }
+    }
+
+    /// Adds to an error what the user can do about it.
+    fn advised(&self, mut failed: FailedAttempt, request: &Request) -> FailedAttempt {
+        let Some(refused) = failed.error.refused.clone() else { return failed };
+        let is_refused = failed.error.kind == ModelErrorKind::Request;
+        let advice = self.model.advise(request, &refused).or_else(|| {
+            (is_refused && self.history.follows_given_up()).then(|| {
+                "the conversation holds a message that was refused before; \
+                 `/rewind` in a chat takes it back"
+                    .to_owned()
+            })
+        });
+        if let Some(advice) = advice {
+            failed.error.message = format!("{} ({advice})", failed.error.message);
+        }
+        failed
+    }
+
     /// Asks leave for one more attempt: what failed may have to be paid for,
     /// too.
-    async fn may_go_on(&self, failed: &FailedAttempt) -> Result<(), Unanswered> {
+    async fn may_go_on(&mut self, failed: &FailedAttempt) -> Result<(), Unanswered> {
         match self.may_request(None).await {
             Ok(_) => Ok(()),
             Err(outcome) => {
@@ -136,7 +189,7 @@ impl Unit {
     }
 
     /// Tells of a request whose answer came but cannot be used.
-    pub(super) async fn tell_unusable(&self, error: &ModelError, answered: &Answered) {
+    pub(super) async fn tell_unusable(&mut self, error: &ModelError, answered: &Answered) {
         let failed = FailedAttempt {
             number: answered.attempts,
             took_ms: answered.took_ms,
@@ -293,7 +346,7 @@ impl Unit {
         Err(ModelError::new(ModelErrorKind::Cut, "the answer broke off before its end"))
     }
 
-    async fn wait_to_retry(&self, failed: &FailedAttempt, after: Duration) {
+    async fn wait_to_retry(&mut self, failed: &FailedAttempt, after: Duration) {
         let started = Instant::now();
         let most = self.persistence.retries.most;
         let next = AfterFailure::Retry { delay_ms: whole_millis(after), most };
@@ -317,7 +370,10 @@ impl Unit {
         request.asker.attempt = 1;
     }
 
-    async fn tell_failed(&self, failed: &FailedAttempt, next: AfterFailure) {
+    async fn tell_failed(&mut self, failed: &FailedAttempt, next: AfterFailure) {
+        if next == AfterFailure::Nothing {
+            self.history.gave_up();
+        }
         let FailedAttempt { number, took_ms, error } = failed;
         let failed = RequestFailed {
             model: Arc::clone(self.model.name()),

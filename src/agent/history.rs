@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::size;
-use crate::event::{Compaction, EventKind, Outcome, Replied};
+use crate::event::{AfterFailure, Compaction, EventKind, Outcome, Replied};
 use crate::message::{CallId, Entry, Head, Message, Output, Prefix, Prompt, Reply, Usage};
 use crate::prompt::{self, Said};
 
@@ -27,6 +27,10 @@ pub struct History {
     claimed: HashSet<CallId>,
     /// What the provider counted last; `None` until it has.
     counted: Option<Counted>,
+    /// Set if the last request was given up, so that its last message has no answer.
+    is_given_up: bool,
+    /// Set if a request was given up since the last answer.
+    follows_given_up: bool,
     /// Whether a flow was walked and nobody has said yet what it came to.
     is_walking: bool,
     /// Whether the first message is a summary of what was said before.
@@ -53,6 +57,8 @@ impl History {
             missing: 0,
             claimed: HashSet::new(),
             counted: None,
+            is_given_up: false,
+            follows_given_up: false,
             is_walking: false,
             begins_with_summary: false,
         }
@@ -167,7 +173,31 @@ impl History {
             Some(context) => prompt.behind(&format!("{context}\n\n")),
             None => prompt,
         };
+        let is_given_up = std::mem::take(&mut self.is_given_up);
+        self.follows_given_up |= is_given_up;
+        let last = self.prefix.entries.last().map(|entry| &entry.message);
+        // Two user messages in a row are what many servers refuse, and no cache
+        // holds a request that was not answered.
+        let prompt = match last {
+            Some(Message::User(before)) if is_given_up => {
+                let joined = Prompt::joined([before.clone(), prompt]);
+                self.prefix.entries.pop();
+                joined
+            }
+            Some(_) | None => prompt,
+        };
         self.prefix.push(Message::User(prompt));
+    }
+
+    /// Records that a request was given up.
+    pub(super) fn gave_up(&mut self) {
+        self.is_given_up = true;
+    }
+
+    /// Returns whether a request was given up since the last answer: what was
+    /// refused then is still in the conversation.
+    pub(super) fn follows_given_up(&self) -> bool {
+        self.is_given_up || self.follows_given_up
     }
 
     /// Replaces what was said by a summary, but for the last few user messages
@@ -175,6 +205,7 @@ impl History {
     pub fn compacted(&mut self, compaction: &Compaction) {
         let kept = self.place_of_prompt(compaction.kept_prompts);
         let kept = self.prefix.entries.split_off(kept);
+        (self.is_given_up, self.follows_given_up) = (false, false);
         self.prefix.entries.clear();
         self.counted = None;
         self.prompted(Arc::clone(&compaction.text).into());
@@ -215,6 +246,7 @@ impl History {
     /// Takes note of an answer; its calls are open from now on.
     pub fn replied(&mut self, replied: &Replied) {
         let Replied { reply, usage, .. } = replied;
+        (self.is_given_up, self.follows_given_up) = (false, false);
         self.prefix.push(Message::Model(Arc::clone(reply)));
         self.counted = self.count(*usage).or(self.counted);
         self.open = reply.calls.iter().map(|call| (call.id.clone(), None)).collect();
@@ -265,6 +297,11 @@ impl History {
                 self.finished(call, Arc::clone(output));
             }
             EventKind::Walked(_) => self.is_walking = true,
+            EventKind::RequestFailed(failed) => {
+                if failed.next == AfterFailure::Nothing {
+                    self.gave_up();
+                }
+            }
             EventKind::InvocationEnded(end) => {
                 if self.is_walking {
                     self.walked(prompt::walked(&end.outcome, &end.text));
@@ -279,7 +316,6 @@ impl History {
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
-            | EventKind::RequestFailed(_)
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
@@ -379,6 +415,27 @@ mod tests {
         let lost = "model: [The flow did not come to its end: interrupted: the process ended]";
         let expected = ["user: one", "model: done", "user: two", "user: three", lost, "user: four"];
         assert_eq!(messages, expected);
+    }
+
+    #[test]
+    fn a_prompt_behind_a_request_that_was_given_up_is_joined_with_the_one_before() {
+        let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
+        history.prompted("one".into());
+        history.gave_up();
+        history.prompted("two".into());
+        assert!(history.follows_given_up());
+        history.replied(&replied(Reply::default(), Usage::default()));
+        assert!(!history.follows_given_up());
+        history.prompted("three".into());
+        let texts: Vec<&str> = history
+            .prefix()
+            .messages()
+            .filter_map(|message| match message {
+                Message::User(prompt) => Some(&*prompt.text),
+                Message::Model(_) | Message::Output { .. } => None,
+            })
+            .collect();
+        assert_eq!(texts, ["one\n\ntwo", "three"]);
     }
 
     #[test]

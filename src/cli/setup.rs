@@ -27,9 +27,10 @@ use crate::config::{
 };
 use crate::event::UnitId;
 use crate::message::{Head, Message, Prefix, counted};
+use crate::model::adaptation::ADAPTATIONS_CAP;
 use crate::model::http::probe::{self, AvailableModel};
 use crate::model::served::Served;
-use crate::model::{Asker, Chunk, Models, Purpose, Request};
+use crate::model::{Asker, Chunk, Model, ModelError, ModelErrorKind, Models, Purpose, Request};
 use crate::report::words::short_line;
 use talk::{Dialogue, Stop};
 
@@ -329,12 +330,29 @@ async fn ask(choice: &ModelChoice) -> Result<String, String> {
         is_afresh: true,
         forked_from: None,
     };
-    let mut answer = model.respond(Request { prefix, asker });
+    let request = Request { prefix, asker };
+    let mut adapted = 0;
+    loop {
+        let error = match answer(&*model, request.clone()).await {
+            Ok(text) => return Ok(text),
+            Err(error) => error,
+        };
+        adapted += 1;
+        let refused = error.refused.as_ref().filter(|_| adapted <= ADAPTATIONS_CAP);
+        if refused.and_then(|refused| model.adapt(&request, refused)).is_none() {
+            return Err(error.to_string());
+        }
+    }
+}
+
+/// Makes a request once, and returns the text of its answer.
+async fn answer(model: &dyn Model, request: Request) -> Result<String, ModelError> {
+    let mut answer = model.respond(request);
     while let Some(chunk) = answer.next().await {
-        match chunk.map_err(|error| error.to_string())? {
-            Chunk::Finished(answer) => return Ok(answer.reply.text.to_string()),
+        match chunk? {
+            Chunk::Finished(answer) => return Ok(answer.reply.text),
             Chunk::Text(_) | Chunk::Thinking(_) => {}
         }
     }
-    Err("the answer broke off".to_owned())
+    Err(ModelError::new(ModelErrorKind::Cut, "the answer broke off"))
 }

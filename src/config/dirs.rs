@@ -68,6 +68,15 @@ pub fn trust_file(environment: &Environment) -> Result<PathBuf, NoHome> {
     Ok(sessions_root(environment)?.with_file_name("trust.json"))
 }
 
+/// Returns the file of the adaptations that models need, next to the sessions.
+///
+/// # Errors
+///
+/// If the environment names no home directory.
+pub fn adaptations_file(environment: &Environment) -> Result<PathBuf, NoHome> {
+    Ok(sessions_root(environment)?.with_file_name("adaptations.json"))
+}
+
 /// Returns where it is kept what was typed in chats, beside the sessions.
 ///
 /// # Errors

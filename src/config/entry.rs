@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::preset::Preset;
 use crate::message::Price;
+use crate::model::adaptation::Adaptation;
 
 /// One model, `[models.NAME]`. What is `None` is as the preset says or, without
 /// one, as the server thinks best.
@@ -48,6 +49,8 @@ pub struct ModelEntry {
     pub headers: Headers,
     /// Added to every request's body.
     pub extra_body: Map<String, Value>,
+    /// Changes to its requests that its server is known to need.
+    pub adaptations: Vec<Adaptation>,
 }
 
 /// How a server is spoken to.

@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 68] = [
+pub(super) const KEYS: [&str; 69] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -24,6 +24,7 @@ pub(super) const KEYS: [&str; 68] = [
     "models.NAME.headers",
     "models.NAME.extra_body",
     "models.NAME.first_byte_s",
+    "models.NAME.adaptations",
     "agents.max_concurrent",
     "agents.max_depth",
     "agents.max_turns",

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use super::model::ModelChoiceError;
 use super::{Api, Effort, Environment, Headers, ModelEntry, Mover, Preset, Quirks, known};
 use crate::message::Price;
+use crate::model::adaptation::Adaptation;
 
 /// The port of Ollama, where `OLLAMA_HOST` names none.
 const OLLAMA_PORT: u16 = 11434;
@@ -75,6 +76,8 @@ pub struct ServerModel {
     pub headers: Headers,
     /// Added to every request's body.
     pub extra_body: Map<String, Value>,
+    /// Changes to its requests that its server is known to need.
+    pub adaptations: Vec<Adaptation>,
 }
 
 impl ServerModel {
@@ -110,6 +113,7 @@ impl PartialEq for ServerModel {
             quirks,
             headers,
             extra_body,
+            adaptations,
         } = self;
         let exposed = SecretString::expose_secret;
         key.as_ref().map(exposed) == other.key.as_ref().map(exposed)
@@ -131,6 +135,7 @@ impl PartialEq for ServerModel {
             && *quirks == other.quirks
             && *headers == other.headers
             && *extra_body == other.extra_body
+            && *adaptations == other.adaptations
     }
 }
 
@@ -221,6 +226,7 @@ pub(super) fn settle(
         quirks,
         headers: entry.headers.clone(),
         extra_body: entry.extra_body.clone(),
+        adaptations: entry.adaptations.clone(),
     };
     Ok(Settled { server, key_env, needs_key })
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::event::HookEvent;
 use crate::hook::{self, Command, Footing, Handler, Hook, Matcher};
 use crate::message::{Price, Usd};
+use crate::model::adaptation::Adaptation;
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroU32, NonZeroUsize};
@@ -74,6 +75,7 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         effort: Effort::new("low"),
         images: Some(true),
         headers: Headers([("X-Team".to_owned(), "tools".to_owned())].into()),
+        adaptations: vec![Adaptation::Without("stream_options".into()), Adaptation::SingleCalls],
         extra_body: Map::from_iter([("top_k".to_owned(), json!(20))]),
     };
     let text = "check-command".into();

@@ -8,6 +8,7 @@ pub(super) mod calls;
 pub(super) mod finish;
 pub(super) mod lenient;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqwest::header::HeaderMap;
@@ -50,6 +51,10 @@ pub struct Options {
     pub sealed_by: Arc<str>,
     /// Where a server of Chat Completions departs from the documents.
     pub quirks: Quirks,
+    /// Optional keys of a request, its messages or its tools that are not sent.
+    pub without: BTreeSet<Arc<str>>,
+    /// Set if a message of calls alone has `null` for its content.
+    pub sends_null_content: bool,
     /// What its errors must not quote.
     pub secrets: Secrets,
 }
@@ -66,8 +71,15 @@ impl Options {
             extra: Map::new(),
             sealed_by: "".into(),
             quirks: Quirks::NONE,
+            without: BTreeSet::new(),
+            sends_null_content: true,
             secrets: Secrets::default(),
         }
+    }
+
+    /// Returns whether an optional key is not sent.
+    pub(in crate::model) fn leaves_out(&self, key: &str) -> bool {
+        self.without.contains(key)
     }
 }
 

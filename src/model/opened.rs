@@ -8,18 +8,22 @@
 mod lanes;
 mod through;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::lanes::Lanes;
 use self::through::Through;
+use super::adaptation::{AdaptationStore, Adaptations, LearnedAdaptations};
 use super::gate::{Beyond, Bounds, Lane, LaneId, LaneName};
+use super::http;
 use super::http::exchange::Exchanges;
 use super::offline::Offline;
 use super::scripted::Scripted;
 use super::served::{Served, ServedSettings};
 use super::{Facts, Model};
-use crate::config::{ModelChoice, ServerModel};
+use crate::config::{Api, ModelChoice, ServerModel};
 
 /// Most models that stay open while nothing uses them: more than any
 /// configuration has, fewer than a process meets that serves projects for weeks.
@@ -32,6 +36,8 @@ pub struct Models {
     // A mutex, because slots are set up side by side; making a client neither
     // waits nor connects.
     opened: Arc<Mutex<Opened>>,
+    /// The adaptations that are stored for later processes; `None` if none are.
+    adaptations: Option<AdaptationStore>,
     /// What requests pass besides the gates here; `None` for nothing.
     beyond: Option<Arc<dyn Beyond>>,
 }
@@ -41,6 +47,8 @@ struct Opened {
     /// Each with all that was said of it.
     models: Vec<(ServerModel, Arc<dyn Model>)>,
     lanes: Lanes,
+    /// The known adaptations, by all that they depend on.
+    learned: BTreeMap<String, Arc<LearnedAdaptations>>,
 }
 
 impl fmt::Debug for Models {
@@ -54,14 +62,24 @@ impl Models {
     /// Models whose requests go there.
     #[must_use]
     pub fn new(exchanges: Exchanges) -> Self {
-        Self { exchanges, opened: Arc::default(), beyond: None }
+        Self { exchanges, opened: Arc::default(), adaptations: None, beyond: None }
+    }
+
+    /// The same models, which begin with what earlier processes have kept in this
+    /// file about what models refuse. What is recorded or played depends on no
+    /// other process.
+    #[must_use]
+    pub fn remembering(self, file: &Path) -> Self {
+        let is_live = matches!(self.exchanges, Exchanges::Live);
+        Self { adaptations: is_live.then(|| AdaptationStore::new(file)), ..self }
     }
 
     /// The same models, whose requests pass `beyond`, too, before they are sent.
     #[must_use]
     pub fn leading_to(&self, beyond: Arc<dyn Beyond>) -> Self {
         let (exchanges, opened) = (self.exchanges.clone(), Arc::clone(&self.opened));
-        Self { exchanges, opened, beyond: Some(beyond) }
+        let adaptations = self.adaptations.clone();
+        Self { exchanges, opened, adaptations, beyond: Some(beyond) }
     }
 
     /// Returns the lane that another process of a run calls so, whose requests pass
@@ -108,7 +126,7 @@ impl Models {
             ModelChoice::Server(server) => server,
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let (model, id) = opened.model(server, &self.exchanges)?;
+        let (model, id) = opened.model(server, &self.exchanges, self.adaptations.as_ref())?;
         Ok(match (&self.beyond, model.lane()) {
             (Some(beyond), Some(lane)) => {
                 let lane = lane.leading_to(Arc::clone(beyond), id, lanes::bounds(server));
@@ -125,6 +143,7 @@ impl Opened {
         &mut self,
         server: &ServerModel,
         exchanges: &Exchanges,
+        store: Option<&AdaptationStore>,
     ) -> Result<(Arc<dyn Model>, Arc<LaneId>), String> {
         let (id, lane) = self.lanes.own(server);
         if let Some((_, model)) = self.models.iter().find(|(other, _)| other == server) {
@@ -140,7 +159,8 @@ impl Opened {
             Exchanges::Replay(_) => None,
         };
         let exchanges = exchanges.clone();
-        let settings = ServedSettings { lane, exchanges, ..ServedSettings::from(server) };
+        let learned = self.learned(server, store);
+        let settings = ServedSettings { lane, exchanges, learned, ..ServedSettings::from(server) };
         let model: Arc<dyn Model> =
             Arc::new(Served::new(settings).map_err(|error| error.to_string())?);
         if self.models.len() >= OPENED_CAP {
@@ -148,6 +168,30 @@ impl Opened {
         }
         self.models.push((server.clone(), Arc::clone(&model)));
         Ok((model, id))
+    }
+
+    /// Returns what a model refuses. Models of one name at one address share it
+    /// if nothing else is configured for one of them that a server may refuse.
+    fn learned(
+        &mut self,
+        server: &ServerModel,
+        store: Option<&AdaptationStore>,
+    ) -> Arc<LearnedAdaptations> {
+        let ServerModel { model, api, base_url, effort, adaptations, .. } = server;
+        let place = format!("{} {} {model}", api.as_str(), http::shown(base_url));
+        let mut given = match api {
+            Api::Chat => Adaptations::from_model_name(model),
+            Api::Responses | Api::Anthropic => Adaptations::default(),
+        };
+        given.extend(adaptations.iter().cloned());
+        if self.learned.len() >= OPENED_CAP {
+            self.learned.retain(|_, learned| Arc::strong_count(learned) > 1);
+        }
+        let key = format!("{place} {effort:?} {adaptations:?}");
+        let learned = self.learned.entry(key).or_insert_with(|| {
+            Arc::new(LearnedAdaptations::new(given, store.map(|store| store.entry(&place))))
+        });
+        Arc::clone(learned)
     }
 }
 

@@ -17,13 +17,14 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 
 use self::talk::Talk;
-use super::api::{Api, Options};
+use super::adaptation::{self, Adaptation, Adaptations, LearnedAdaptations, RefusedRequest};
+use super::api::{Api, Kind, Options};
 use super::gate::Lane;
 use super::http::exchange::Route;
 use super::http::probe::{self, AvailableModel};
 use super::http::secrets::Secrets;
 use super::http::{self, Address};
-use super::{Chunk, Facts, Model, ModelError, Request};
+use super::{AdaptationOutcome, Chunk, Facts, Model, ModelError, Request};
 use crate::message::Prefix;
 
 pub use super::api::SettingsError;
@@ -42,12 +43,28 @@ pub struct Served {
 struct Endpoint {
     address: Address,
     route: Route,
-    api: Api,
+    /// The API without any adaptation.
+    api: Arc<Api>,
+    kind: Kind,
+    options: Options,
+    learned: Arc<LearnedAdaptations>,
     first_byte: Duration,
     idle: Duration,
     /// Made for the first request: certificates take milliseconds to load,
     /// and most configured models are never asked.
     connections: OnceLock<Result<reqwest::Client, ModelError>>,
+}
+
+impl Endpoint {
+    /// Returns the API with these adaptations.
+    fn api(&self, adaptations: &Adaptations) -> Arc<Api> {
+        if adaptations.is_empty() {
+            return Arc::clone(&self.api);
+        }
+        let options = adaptations.options(&self.options);
+        let api = Api::new(self.kind, options);
+        Arc::new(api.expect("only the extra body can be refused, and it is the same"))
+    }
 }
 
 impl fmt::Debug for Served {
@@ -79,7 +96,7 @@ impl Served {
             secrets: secrets.clone(),
             ..Options::new(settings.model)
         };
-        let api = Api::new(settings.api, options)?;
+        let api = Api::new(settings.api, options.clone())?;
         let headers = http::configured(api.headers(settings.key.as_ref())?, &settings.headers)?;
         let address = Address::new(&settings.base_url, api.path())?.with(headers, secrets);
         let facts = Facts {
@@ -96,7 +113,9 @@ impl Served {
             path: api.path(),
             exchanges: settings.exchanges,
         };
-        let endpoint = Endpoint { address, route, api, first_byte, idle, connections };
+        let (kind, learned, api) = (settings.api, settings.learned, Arc::new(api));
+        let endpoint =
+            Endpoint { address, route, api, kind, options, learned, first_byte, idle, connections };
         let (name, lane) = (settings.name, settings.lane);
         let learned = OnceLock::new();
         Ok(Self { name, facts, learned, lane, endpoint: Arc::new(endpoint) })
@@ -119,7 +138,8 @@ impl Model for Served {
     }
 
     fn body(&self, prefix: &Prefix) -> Vec<u8> {
-        self.endpoint.api.body(prefix)
+        let known = self.endpoint.learned.known();
+        self.endpoint.api(&known).body(&known.prefix(prefix))
     }
 
     fn lane(&self) -> Option<&Lane> {
@@ -134,6 +154,39 @@ impl Model for Served {
         let context_window = tokens.get();
         context_window < self.facts.context_window
             && self.learned.set(Facts { context_window, ..self.facts.clone() }).is_ok()
+    }
+
+    fn adapt(&self, request: &Request, refused: &RefusedRequest) -> Option<AdaptationOutcome> {
+        let Endpoint { learned, options, .. } = &*self.endpoint;
+        let sent = |adaptations: &Adaptations| {
+            let prefix = adaptations.prefix(&request.prefix);
+            self.endpoint.api(adaptations).sent(&prefix)
+        };
+        let (before, known) = (sent(&refused.adaptations), learned.known());
+        if *known != refused.adaptations && sent(&known) != before {
+            return Some(AdaptationOutcome::Before);
+        }
+        let keys = adaptation::keys_of(&before);
+        let sent_with =
+            adaptation::SentRequest { keys: &keys, extra: &options.extra, prefix: &request.prefix };
+        let mut proposed = adaptation::candidates(refused, &sent_with).into_iter();
+        let helps = |all: &Vec<Adaptation>| {
+            let mut changed = (*known).clone();
+            changed.extend(all.iter().cloned());
+            sent(&changed) != before
+        };
+        let Some(found) = proposed.find(helps) else {
+            learned.withdraw();
+            return None;
+        };
+        learned.learn(&found);
+        Some(AdaptationOutcome::Now(adaptation::sentence(&self.name, &found)))
+    }
+
+    fn advise(&self, request: &Request, refused: &RefusedRequest) -> Option<String> {
+        let (keys, extra) = (&[], &self.endpoint.options.extra);
+        let sent = adaptation::SentRequest { keys, extra, prefix: &request.prefix };
+        adaptation::advice(&refused.said, &sent)
     }
 
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {

@@ -10,11 +10,12 @@ use crate::cli::project::{Manner, Trusted};
 use crate::cli::recordings;
 use crate::cli::servers::{self, Carried};
 use crate::cli::telemetry;
-use crate::config::Config;
+use crate::config::{Config, Environment, dirs};
 use crate::fanout::Pool;
 use crate::hook::Hook;
 use crate::mcp::Servers;
 use crate::model::Models;
+use crate::model::http::exchange::Exchanges;
 use crate::telemetry::Exporter;
 use crate::tool::Aliases;
 
@@ -79,12 +80,27 @@ impl Process {
             Some(kept) if is_new => Kept { servers: servers()?, ..kept },
             Some(kept) => kept,
             None => Kept {
-                models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
+                models: Arc::new(models(
+                    recordings::exchanges(flags, surroundings)?,
+                    config,
+                    environment,
+                )),
                 servers: servers()?,
                 pool: Pool::new(config.agents.max_concurrent),
                 exporter: telemetry::exporter(environment),
             },
         };
         Ok((kept, hooks))
+    }
+}
+
+/// Returns the models of a process, which remember what their servers refuse
+/// unless nothing of a session is to be kept.
+fn models(exchanges: Exchanges, config: &Config, environment: &Environment) -> Models {
+    let models = Models::new(exchanges);
+    let file = dirs::adaptations_file(environment).ok().filter(|_| config.session.persist);
+    match file {
+        Some(file) => models.remembering(&file),
+        None => models,
     }
 }

@@ -9,6 +9,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use super::{Layer, Layers, Setting, dotted};
 use crate::config::{Api, Effort, ModelEntry, PRESETS, Preset, Problem};
 use crate::message::{Price, Usd};
+use crate::model::adaptation::Adaptation;
 
 /// The parts of prices, by model.
 pub(super) type Prices = BTreeMap<String, PriceParts>;
@@ -109,6 +110,10 @@ impl Layer<'_> {
                     entry.extra_body.insert(name, value);
                 });
             }),
+            "adaptations" => {
+                let adaptations = self.adaptations(setting);
+                self.set_model(setting, adaptations, |entry, all| entry.adaptations = all);
+            }
             _ => self.model_limit(setting),
         }
     }
@@ -132,6 +137,22 @@ impl Layer<'_> {
         };
         let most = self.count(setting);
         self.set_model(setting, most, set);
+    }
+
+    fn adaptations(&mut self, setting: &Setting<'_>) -> Option<Vec<Adaptation>> {
+        let names = self.texts(setting)?;
+        let mut adaptations = Vec::with_capacity(names.len());
+        for name in &names {
+            match Adaptation::from_name(name).filter(Adaptation::is_a_setting) {
+                Some(adaptation) => adaptations.push(adaptation),
+                None => {
+                    let rule = Adaptation::RULE;
+                    self.bad(setting, format!("unknown adaptation `{name}` ({rule})"));
+                    return None;
+                }
+            }
+        }
+        Some(adaptations)
     }
 
     fn effort(&mut self, setting: &Setting<'_>) -> Option<Effort> {

@@ -12,7 +12,7 @@ use super::sealed::{self, Trail};
 use crate::message::{
     Call, CallId, Image, Message, Output, Piece, Prefix, Prompt, Reply, ToolSchema,
 };
-use crate::model::api::calls::{object, sendable_name};
+use crate::model::api::calls::{object, sendable_name_of, short_id};
 use crate::model::api::{Options, raw};
 use crate::prompt;
 
@@ -88,9 +88,8 @@ pub(super) fn text_block(text: &str) -> Option<Box<RawValue>> {
 
 /// Returns the block that makes this call.
 pub(super) fn call_block(call: &Call) -> Box<RawValue> {
-    let (id, input) = (sendable_id(&call.id), input(&call.arguments));
-    let mut name = sendable_name(call);
-    name.truncate(NAME_CAP);
+    let (id, input) = (short_id(&call.id.0), input(&call.arguments));
+    let name = sendable_name_of(call, NAME_CAP);
     raw(&Block::ToolUse { id, name, input })
 }
 
@@ -111,24 +110,8 @@ fn output_block(options: &Options, call: &CallId, output: &Output) -> Box<RawVal
         let images = images.iter().map(|image| Part::seen(image, options));
         Some(Content::Parts(text.into_iter().chain(images).collect()))
     };
-    let is_error = is_error.then_some(true);
-    raw(&Block::ToolResult { tool_use_id: sendable_id(call), is_error, content })
-}
-
-/// An id of a server of another kind may hold characters that this API refuses
-/// in a whole conversation. The call and its output get the same one.
-fn sendable_id(id: &CallId) -> Cow<'_, str> {
-    let id = &*id.0;
-    if !id.is_empty() && id.chars().all(is_sendable) {
-        return Cow::Borrowed(id);
-    }
-    let kept: String = id.chars().filter(|&character| is_sendable(character)).collect();
-    let hash = blake3::hash(id.as_bytes()).to_hex();
-    Cow::Owned(format!("{kept}_{}", &hash[..12]))
-}
-
-fn is_sendable(character: char) -> bool {
-    character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
+    let is_error = is_error.then_some(true).filter(|_| !options.leaves_out("is_error"));
+    raw(&Block::ToolResult { tool_use_id: short_id(&call.0), is_error, content })
 }
 
 // The key order of what is sent is the order of these fields.
@@ -208,12 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_names_are_sent_as_the_api_takes_them() {
-        let id = |id: &str| sendable_id(&id.into()).into_owned();
-        assert_eq!(id("toolu_01-A"), "toolu_01-A");
-        assert_eq!(id("call:1"), "call1_9474a1af6e29");
-        assert_ne!(id("call:1"), id("call.1"));
-        assert!(id("").chars().all(is_sendable) && id("").len() > 1);
+    fn names_are_sent_as_the_api_takes_them() {
         let call = Call { id: "a".into(), tool: "x.".repeat(100), arguments: String::new() };
         let block = call_block(&call);
         assert!(block.get().contains(&format!(r#""name":"{}","input":{{}}"#, "x_".repeat(64))));

@@ -45,7 +45,7 @@ pub(super) fn body(options: &Options, prefix: &Prefix) -> Vec<u8> {
 /// - at its own end, for the request that follows.
 #[must_use]
 pub(super) fn marked(options: &Options, prefix: &Prefix) -> Vec<u8> {
-    write(options, prefix, true)
+    write(options, prefix, !options.leaves_out("cache_control"))
 }
 
 /// Returns a request without its cache marks.
@@ -115,7 +115,7 @@ impl Writer {
 /// takes that, but for Opus 4.5, which needs a `thinking` of its own in the
 /// extra body. A key there replaces ours.
 fn write_settings(body: &mut Writer, options: &Options) {
-    let is_ours = |key: &str| !options.extra.contains_key(key);
+    let is_ours = |key: &str| !options.extra.contains_key(key) && !options.leaves_out(key);
     body.key("model");
     body.json(&options.model);
     if is_ours("max_tokens") {

@@ -1,5 +1,6 @@
 //! Tool calls, as far as every API has the same trouble with them.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -80,14 +81,77 @@ pub(in crate::model) fn object(arguments: &str) -> Option<&RawValue> {
     value.get().starts_with('{').then_some(value)
 }
 
+/// Maximum characters of a tool's name at OpenAI.
+const NAME_CAP: usize = 64;
+
 /// A name a model made up may hold anything, also nothing; servers refuse a
 /// whole conversation over one character outside this set.
 pub(in crate::model) fn sendable_name(call: &Call) -> String {
+    sendable_name_of(call, NAME_CAP)
+}
+
+/// Returns the name of a call in at most `cap` characters that servers take.
+pub(in crate::model) fn sendable_name_of(call: &Call, cap: usize) -> String {
     if call.tool.is_empty() {
         return "_".to_owned();
     }
-    let allowed = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
-    call.tool.chars().map(|character| if allowed(character) { character } else { '_' }).collect()
+    let sent = |character: char| if is_sendable(character) { character } else { '_' };
+    call.tool.chars().take(cap).map(sent).collect()
+}
+
+/// Maximum characters of a call's id at OpenAI.
+const ID_CAP: usize = 40;
+
+/// Digits of the hash in an id that is sent in place of another one.
+const ID_HASH_DIGITS: usize = 12;
+
+/// Returns a call's id as it may be sent back.
+///
+/// Proxies put signatures of hundreds of characters there, which all others
+/// refuse in a whole conversation. A call and its output have the same id, so
+/// both are sent with the same one.
+pub(in crate::model) fn sendable_id(id: &CallId) -> Cow<'_, str> {
+    if is_numbered(&id.0) { Cow::Borrowed(&id.0) } else { short_id(&id.0) }
+}
+
+/// Returns an id in at most 40 characters of `[A-Za-z0-9_-]`.
+pub(in crate::model) fn short_id(id: &str) -> Cow<'_, str> {
+    if is_short(id) {
+        return Cow::Borrowed(id);
+    }
+    let kept = id.chars().filter(|&character| is_sendable(character));
+    let kept: String = kept.take(ID_CAP - ID_HASH_DIGITS - 1).collect();
+    let hash = blake3::hash(id.as_bytes()).to_hex();
+    Cow::Owned(format!("{kept}_{}", &hash[..ID_HASH_DIGITS]))
+}
+
+/// Returns an id in nine letters and digits.
+pub(in crate::model) fn nine_characters(id: &str) -> Cow<'_, str> {
+    const LENGTH: usize = 9;
+    const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    if id.len() == LENGTH && id.chars().all(|character| character.is_ascii_alphanumeric()) {
+        return Cow::Borrowed(id);
+    }
+    let hash = blake3::hash(id.as_bytes());
+    let letter = |byte: &u8| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]);
+    hash.as_bytes()[..LENGTH].iter().map(letter).collect()
+}
+
+fn is_sendable(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
+}
+
+fn is_short(id: &str) -> bool {
+    !id.is_empty() && id.len() <= ID_CAP && id.chars().all(is_sendable)
+}
+
+/// Returns whether an id has the form `functions.NAME:NUMBER`. Kimi's models are
+/// trained on it and call worse where they see another one.
+fn is_numbered(id: &str) -> bool {
+    let parts = id.strip_prefix("functions.").and_then(|rest| rest.rsplit_once(':'));
+    parts.is_some_and(|(name, number)| {
+        is_short(name) && number.len() <= 4 && number.parse::<u16>().is_ok()
+    })
 }
 
 #[cfg(test)]
@@ -112,6 +176,35 @@ mod tests {
             [("", "_"), ("functions.Read file", "functions_Read_file"), ("TodoWrite", "TodoWrite")]
         {
             assert_eq!(sendable_name(&call(name, "{}")), sent);
+        }
+        assert_eq!(sendable_name(&call(&"x.".repeat(100), "{}")), "x_".repeat(32));
+    }
+
+    #[test]
+    fn call_ids_are_sent_as_every_server_takes_them() {
+        let id = |id: &str| sendable_id(&id.into()).into_owned();
+        for fine in ["call_1", "toolu_01-A", &"x".repeat(40), "functions.Read:0", "a"] {
+            assert_eq!(id(fine), fine);
+        }
+        let long = "x".repeat(505);
+        let odd = ["", " ", "call:1", "call.1", "call 1", "Ruf\u{fc}", "functions.Read:x", &long];
+        for odd in odd {
+            let sent = id(odd);
+            assert!(is_short(&sent), "{odd}: {sent}");
+            assert_eq!(sent, id(odd));
+            assert_ne!(sent, id(&format!("{odd}!")));
+        }
+        assert_eq!(id("call:1"), "call1_9474a1af6e29");
+        assert!(is_short(&short_id("functions.Read:0")));
+    }
+
+    #[test]
+    fn mistral_gets_ids_of_nine_letters_and_digits() {
+        assert_eq!(&*nine_characters("aB3dE6gH9"), "aB3dE6gH9");
+        for id in ["", "call_1_1_0", "a-3dE6gH9", "functions.Read:0", &"x".repeat(505)] {
+            let sent = nine_characters(id);
+            assert!(sent.len() == 9 && sent.chars().all(|c| c.is_ascii_alphanumeric()), "{sent}");
+            assert_ne!(sent, nine_characters(&format!("{id}!")));
         }
     }
 }

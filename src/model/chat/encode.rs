@@ -16,7 +16,7 @@ use crate::config::{EffortKey, ReasoningBack, UsageInStream};
 use crate::message::{
     Call, CallId, Entry, Image, Message, Output, Piece, Prefix, Prompt, Reply, ToolSchema,
 };
-use crate::model::api::calls::{sendable_arguments, sendable_name};
+use crate::model::api::calls::{sendable_arguments, sendable_id, sendable_name};
 use crate::model::api::{Options, raw};
 use crate::prompt;
 
@@ -39,7 +39,7 @@ impl Serialize for Body<'_> {
         map.serialize_entry("model", &options.model)?;
         map.serialize_entry("stream", &true)?;
         for (key, value) in settings(options) {
-            if !options.extra.contains_key(key) {
+            if !options.extra.contains_key(key) && !options.leaves_out(key) {
                 map.serialize_entry(key, &value)?;
             }
         }
@@ -100,7 +100,7 @@ impl Messages<'_> {
         let entries = &self.prefix.entries;
         let mut messages = vec![match &entries[index].message {
             Message::User(prompt) => user_message(prompt, self.options.takes_images),
-            Message::Model(reply) => model_message(reply, self.options.quirks.reasoning),
+            Message::Model(reply) => model_message(reply, self.options),
             Message::Output { call, output } => output_message(call, output, self.options),
         }];
         let is_output = |entry: &&Arc<Entry>| matches!(entry.message, Message::Output { .. });
@@ -138,7 +138,7 @@ fn images(outputs: &[Arc<Entry>]) -> Option<Box<RawValue>> {
         if let Message::Output { call, output } = &entry.message
             && !output.images.is_empty()
         {
-            parts.push(Part::Text { text: prompt::shown_images(&call.0).into() });
+            parts.push(Part::Text { text: prompt::shown_images(&sendable_id(call)).into() });
             parts.extend(output.images.iter().map(Part::image));
         }
     }
@@ -156,7 +156,7 @@ fn output_message(call: &CallId, output: &Output, options: &Options) -> Box<RawV
             text.push_str(prompt::unseen_image());
         }
     }
-    raw(&WireOutput { role: "tool", tool_call_id: &call.0, content: &content })
+    raw(&WireOutput { role: "tool", tool_call_id: sendable_id(call), content: &content })
 }
 
 fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
@@ -174,14 +174,19 @@ fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
     raw(&tools)
 }
 
-fn model_message(reply: &Reply, reasoning: ReasoningBack) -> Box<RawValue> {
+fn model_message(reply: &Reply, options: &Options) -> Box<RawValue> {
     if reply.calls.is_empty() {
-        return raw(&Spoken::new("assistant", &reply.text));
+        // Many servers refuse a whole conversation over one message without
+        // content: an answer that was all reasoning, or was cut off before it.
+        let is_empty = reply.text.is_empty();
+        let text = if is_empty { prompt::empty_message() } else { &reply.text };
+        return raw(&Spoken::new("assistant", text));
     }
     // `null` is the form OpenAI documents. Some servers insist that the key is
     // there, some refuse an empty text; a null passes both.
-    let content = (!reply.text.is_empty()).then_some(&*reply.text);
-    let reasoning_content = match reasoning {
+    let is_null = reply.text.is_empty() && options.sends_null_content;
+    let content = (!is_null).then_some(&*reply.text);
+    let reasoning_content = match options.quirks.reasoning {
         ReasoningBack::None => None,
         ReasoningBack::WithCalls => Some(&*reply.thinking),
     };
@@ -191,7 +196,7 @@ fn model_message(reply: &Reply, reasoning: ReasoningBack) -> Box<RawValue> {
 
 fn wire_call(call: &Call) -> WireCall<'_> {
     WireCall {
-        id: &call.id.0,
+        id: sendable_id(&call.id),
         kind: "function",
         function: WireFunction { name: sendable_name(call), arguments: sendable_arguments(call) },
     }
@@ -222,7 +227,7 @@ struct WireReply<'a> {
 
 #[derive(serde::Serialize)]
 struct WireCall<'a> {
-    id: &'a str,
+    id: Cow<'a, str>,
     #[serde(rename = "type")]
     kind: &'static str,
     function: WireFunction<'a>,
@@ -237,7 +242,7 @@ struct WireFunction<'a> {
 #[derive(serde::Serialize)]
 struct WireOutput<'a> {
     role: &'static str,
-    tool_call_id: &'a str,
+    tool_call_id: Cow<'a, str>,
     content: &'a str,
 }
 
@@ -378,8 +383,11 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_reply_has_an_empty_text() {
-        check_message(Message::Model(Arc::default()), r#"{"role":"assistant","content":""}"#);
+    fn an_empty_reply_says_that_it_is_empty() {
+        check_message(
+            Message::Model(Arc::default()),
+            r#"{"role":"assistant","content":"[This message is empty.]"}"#,
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::io;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
@@ -18,6 +19,7 @@ use super::secrets::Secrets;
 use super::sse::Event;
 use super::window::window_in;
 use super::{page, spoken};
+use crate::model::adaptation::{self, RefusedRequest};
 use crate::model::retry::floor;
 use crate::model::{ModelError, ModelErrorKind};
 
@@ -51,6 +53,7 @@ pub(super) fn refused(answer: &Refused<'_>, address: &Address) -> ModelError {
     let sentence = spoken::sentence(&body);
     // The longer one counts, so that neither is undercut.
     let retry_after = floor::retry_after(header, now).max(spoken::wait(&body, &sentence));
+    let refused = RefusedRequest::new(&body);
     let meaning = match (Told::by_status(status, &body, retry_after.is_some()).meaning(), status) {
         // A page comes from a gateway, which knows nothing of the key.
         (Meaning::Kind(ModelErrorKind::Authentication), 403) if is_page => {
@@ -58,6 +61,11 @@ pub(super) fn refused(answer: &Refused<'_>, address: &Address) -> ModelError {
         }
         (meaning, _) => meaning,
     };
+    // A server has no other status for a template's refusal, which stays.
+    let is_final = status == 500
+        && meaning == Meaning::Kind(ModelErrorKind::Overloaded)
+        && adaptation::is_template_error(&refused.said);
+    let meaning = if is_final { Meaning::Kind(ModelErrorKind::Request) } else { meaning };
     let window = window_in(&body, &sentence);
     let sentence = match is_page {
         true => page::describe_page(status, &address.host(), &text),
@@ -72,7 +80,8 @@ pub(super) fn refused(answer: &Refused<'_>, address: &Address) -> ModelError {
     ModelError {
         status: Some(status),
         retry_after,
-        should_retry: floor::should_retry(header),
+        should_retry: floor::should_retry(header).filter(|_| !is_final),
+        refused: (meaning != Meaning::Unpaid).then(|| Arc::new(refused)),
         ..error
     }
 }
@@ -122,8 +131,10 @@ pub(in crate::model) fn in_answer(error: &Value, secrets: &Secrets) -> ModelErro
     let told = Told::by_object(error, retry_after.is_some());
     let words = short(sentence, secrets);
     let message = format!("the provider answered with an error: {words}");
+    let refused = Some(Arc::new(RefusedRequest::new(error)));
     let error = with_window(meant(told.meaning(), message), window_in(error, &words));
-    ModelError { retry_after: retry_after.filter(|_| may_name_a_time(&error)), ..error }
+    let retry_after = retry_after.filter(|_| may_name_a_time(&error));
+    ModelError { retry_after, refused, ..error }
 }
 
 /// Returns the error that an event is instead of a part of an answer: one that is

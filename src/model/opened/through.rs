@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 
+use super::super::adaptation::RefusedRequest;
 use super::super::gate::Lane;
-use super::super::{Chunk, Facts, Model, ModelError, Request};
+use super::super::{AdaptationOutcome, Chunk, Facts, Model, ModelError, Request};
 use crate::message::Prefix;
 
 /// An open model with another way to its provider. Its connections are the same.
@@ -34,6 +35,14 @@ impl Model for Through {
 
     fn learn_window(&self, tokens: NonZeroU64) -> bool {
         self.model.learn_window(tokens)
+    }
+
+    fn adapt(&self, request: &Request, refused: &RefusedRequest) -> Option<AdaptationOutcome> {
+        self.model.adapt(request, refused)
+    }
+
+    fn advise(&self, request: &Request, refused: &RefusedRequest) -> Option<String> {
+        self.model.advise(request, refused)
     }
 
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {

@@ -5,6 +5,8 @@
 //! many items as its provider sent: its text, its calls and, word for word,
 //! the reasoning that the same provider wants back.
 
+use std::borrow::Cow;
+
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 
@@ -12,7 +14,7 @@ use super::sealed::{Place, opened};
 use crate::message::{
     Call, Entry, Head, Image, Message, Output, Piece, Prefix, Prompt, Reply, ToolSchema,
 };
-use crate::model::api::calls::{sendable_arguments, sendable_name};
+use crate::model::api::calls::{sendable_arguments, sendable_id, sendable_name};
 use crate::model::api::{Options, raw};
 use crate::prompt;
 
@@ -38,8 +40,8 @@ impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { options, prefix } = self;
         let extra = &options.extra;
-        let is_ours = |key: &str| !extra.contains_key(key);
-        let rendered = RenderedHead::of(&prefix.head);
+        let is_ours = |key: &str| !extra.contains_key(key) && !options.leaves_out(key);
+        let rendered = RenderedHead::of(&prefix.head, options);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("model", &options.model)?;
         map.serialize_entry("stream", &true)?;
@@ -117,9 +119,9 @@ struct RenderedHead<'a> {
 }
 
 impl<'a> RenderedHead<'a> {
-    fn of(head: &'a Head) -> Self {
+    fn of(head: &'a Head, options: &Options) -> Self {
         let tools = (!head.tools.is_empty())
-            .then(|| head.rendered_tools.get_or_render(|| tools(&head.tools)));
+            .then(|| head.rendered_tools.get_or_render(|| tools(&head.tools, options)));
         let system = head.rendered_system.parts_or_render(|| {
             let mut hasher = blake3::Hasher::new();
             hasher.update(head.system.as_bytes());
@@ -144,7 +146,7 @@ fn reasons(model: &str) -> bool {
     !PLAIN_MODELS.iter().any(|plain| name.starts_with(plain))
 }
 
-fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
+fn tools(schemas: &[ToolSchema], options: &Options) -> Box<RawValue> {
     let tools: Vec<_> = schemas
         .iter()
         .map(|schema| WireTool {
@@ -154,7 +156,7 @@ fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
             parameters: &schema.parameters,
             // Strict is what a server assumes, and strict schemas may have no
             // optional keys.
-            strict: false,
+            strict: (!options.leaves_out("strict")).then_some(false),
         })
         .collect();
     raw(&tools)
@@ -162,23 +164,23 @@ fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
 
 fn items(message: &Message, options: &Options) -> Vec<Box<RawValue>> {
     match message {
-        Message::User(prompt) => vec![user_item(prompt, options.takes_images)],
+        Message::User(prompt) => vec![user_item(prompt, options)],
         Message::Model(reply) => reply_items(reply, options),
         Message::Output { call, output } => vec![raw(&WireOutput {
             kind: "function_call_output",
-            call_id: &call.0,
-            output: wire_content(output, options.takes_images),
+            call_id: sendable_id(call),
+            output: wire_content(output, options),
         })],
     }
 }
 
-fn user_item(prompt: &Prompt, takes_images: bool) -> Box<RawValue> {
+fn user_item(prompt: &Prompt, options: &Options) -> Box<RawValue> {
     if prompt.images.is_empty() {
         return raw(&Spoken::new("user", &prompt.text));
     }
     let part = |piece| match piece {
         Piece::Text(text) => WirePart::InputText { text },
-        Piece::Image(image) => WirePart::seen(image, takes_images),
+        Piece::Image(image) => WirePart::seen(image, options),
     };
     let content = WireContent::Parts(prompt.pieces().map(part).collect());
     raw(&Shown { kind: "message", role: "user", content })
@@ -187,19 +189,20 @@ fn user_item(prompt: &Prompt, takes_images: bool) -> Box<RawValue> {
 fn reply_items(reply: &Reply, options: &Options) -> Vec<Box<RawValue>> {
     let sealed = reply.sealed.as_ref().filter(|sealed| sealed.by == options.sealed_by);
     if let Some(places) = sealed.and_then(|sealed| opened(&sealed.json, reply)) {
-        return places.iter().map(|place| placed(place, reply)).collect();
+        return places.iter().map(|place| placed(place, reply, options)).collect();
     }
     // An empty reply is no item: there is nothing a server could read in it.
     let text = (!reply.text.is_empty()).then(|| raw(&Spoken::new("assistant", &reply.text)));
     text.into_iter().chain(reply.calls.iter().map(wire_call)).collect()
 }
 
-fn placed(place: &Place<'_>, reply: &Reply) -> Box<RawValue> {
+fn placed(place: &Place<'_>, reply: &Reply, options: &Options) -> Box<RawValue> {
     match place {
         Place::Reasoning(item) => (**item).to_owned(),
         Place::Message { start, end, phase } => {
             let text = &reply.text[*start..*end];
-            raw(&Spoken { phase: phase.as_deref(), ..Spoken::new("assistant", text) })
+            let phase = phase.as_deref().filter(|_| !options.leaves_out("phase"));
+            raw(&Spoken { phase, ..Spoken::new("assistant", text) })
         }
         Place::Call(index) => wire_call(&reply.calls[*index]),
     }
@@ -208,18 +211,18 @@ fn placed(place: &Place<'_>, reply: &Reply) -> Box<RawValue> {
 fn wire_call(call: &Call) -> Box<RawValue> {
     raw(&WireCall {
         kind: "function_call",
-        call_id: &call.id.0,
+        call_id: sendable_id(&call.id),
         name: sendable_name(call),
         arguments: sendable_arguments(call),
     })
 }
 
-fn wire_content(output: &Output, takes_images: bool) -> WireContent<'_> {
+fn wire_content<'a>(output: &'a Output, options: &Options) -> WireContent<'a> {
     if output.images.is_empty() {
         return WireContent::Text(&output.text);
     }
     let text = (!output.text.is_empty()).then_some(WirePart::InputText { text: &output.text });
-    let images = output.images.iter().map(|image| WirePart::seen(image, takes_images));
+    let images = output.images.iter().map(|image| WirePart::seen(image, options));
     WireContent::Parts(text.into_iter().chain(images).collect())
 }
 
@@ -260,7 +263,7 @@ struct Shown<'a> {
 struct WireCall<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    call_id: &'a str,
+    call_id: Cow<'a, str>,
     name: String,
     arguments: &'a str,
 }
@@ -269,7 +272,7 @@ struct WireCall<'a> {
 struct WireOutput<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    call_id: &'a str,
+    call_id: Cow<'a, str>,
     output: WireContent<'a>,
 }
 
@@ -283,15 +286,22 @@ enum WireContent<'a> {
 #[derive(serde::Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum WirePart<'a> {
-    InputText { text: &'a str },
-    InputImage { detail: &'static str, image_url: String },
+    InputText {
+        text: &'a str,
+    },
+    InputImage {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        detail: Option<&'static str>,
+        image_url: String,
+    },
 }
 
 impl WirePart<'_> {
     /// An image, or what stands in its place for a model that takes none.
-    fn seen(image: &Image, takes_images: bool) -> Self {
-        match takes_images {
-            true => Self::InputImage { detail: "auto", image_url: image.data_url() },
+    fn seen(image: &Image, options: &Options) -> Self {
+        let detail = (!options.leaves_out("detail")).then_some("auto");
+        match options.takes_images {
+            true => Self::InputImage { detail, image_url: image.data_url() },
             false => Self::InputText { text: prompt::unseen_image() },
         }
     }
@@ -304,5 +314,6 @@ struct WireTool<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a RawValue,
-    strict: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
 }

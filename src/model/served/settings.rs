@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::config::{FIRST_BYTE, Quirks, ServerModel};
 use crate::message::Price;
+use crate::model::adaptation::{Adaptations, LearnedAdaptations};
 use crate::model::api::Kind;
 use crate::model::gate::Lane;
 use crate::model::http;
@@ -53,6 +54,8 @@ pub struct ServedSettings {
     pub takes_images: bool,
     /// Where a server of Chat Completions departs from the documents.
     pub quirks: Quirks,
+    /// The known adaptations of the model.
+    pub learned: Arc<LearnedAdaptations>,
     /// Sent with each request.
     pub headers: Vec<(String, String)>,
     /// Put into each request. A key here replaces one of ours.
@@ -74,9 +77,11 @@ impl ServedSettings {
         model: impl Into<String>,
         base_url: impl Into<String>,
     ) -> Self {
+        let model = model.into();
+        let given = Adaptations::from_model_name(&model);
         Self {
             name: name.into(),
-            model: model.into(),
+            model,
             api: Kind::Chat,
             base_url: base_url.into(),
             key: None,
@@ -87,6 +92,7 @@ impl ServedSettings {
             effort: None,
             takes_images: false,
             quirks: Quirks::NONE,
+            learned: Arc::new(LearnedAdaptations::new(given, None)),
             headers: Vec::new(),
             extra_body: Map::new(),
             lane: None,

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::Endpoint;
+use crate::message::Prefix;
+use crate::model::adaptation::{Adaptations, RefusedRequest};
 use crate::model::api::Assembly;
 use crate::model::blame::{blamed_tools, describe_mcp_tool};
 use crate::model::http::body::let_go;
@@ -25,6 +27,10 @@ const COUNTS_LIMIT: Duration = Duration::from_secs(3);
 pub(super) struct Talk {
     endpoint: Arc<Endpoint>,
     request: Request,
+    /// The adaptations that the request is sent with.
+    adaptations: Arc<Adaptations>,
+    /// The conversation with them.
+    sent: Prefix,
     stage: Stage,
     /// What was said and not yet taken.
     said: VecDeque<Result<Chunk, ModelError>>,
@@ -39,7 +45,9 @@ enum Stage {
 impl Talk {
     /// A request that is sent when the first piece is asked for.
     pub(super) fn new(endpoint: Arc<Endpoint>, request: Request) -> Self {
-        Self { endpoint, request, stage: Stage::Asking, said: VecDeque::new() }
+        let adaptations = endpoint.learned.known();
+        let sent = adaptations.prefix(&request.prefix);
+        Self { endpoint, request, adaptations, sent, stage: Stage::Asking, said: VecDeque::new() }
     }
 
     /// Returns the next piece; `None` after the answer or an error.
@@ -54,6 +62,7 @@ impl Talk {
                 Ok(stage) => self.stage = stage,
                 Err(error) => {
                     let error = self.name_blamed_tools(self.endpoint.address.redact(error));
+                    let error = self.refused(error);
                     tracing::debug!(unit = %self.request.asker.unit, %error, "it has no answer");
                     self.said.push_back(Err(error));
                 }
@@ -67,10 +76,16 @@ impl Talk {
         if error.kind != ModelErrorKind::Request || error.status.is_none() {
             return error;
         }
-        let tools = &self.request.prefix.head.tools;
-        let blamed = blamed_tools(&error.message, tools).into_iter();
-        let named: Vec<String> =
-            blamed.filter_map(|place| describe_mcp_tool(&tools[place].name)).collect();
+        // An index counts the tools that were sent; a name may be in the conversation.
+        let named_in = |prefix: &Prefix| {
+            let tools = &prefix.head.tools;
+            let blamed = blamed_tools(&error.message, tools).into_iter();
+            blamed.filter_map(|place| describe_mcp_tool(&tools[place].name)).collect::<Vec<_>>()
+        };
+        let mut named = named_in(&self.sent);
+        if named.is_empty() {
+            named = named_in(&self.request.prefix);
+        }
         match named.is_empty() {
             true => error,
             false => {
@@ -80,8 +95,18 @@ impl Talk {
         }
     }
 
+    /// Adds to a refusal what the request was sent with.
+    fn refused(&self, error: ModelError) -> ModelError {
+        let refused = error.refused.map(|refused| {
+            let (said, adaptations) = (Arc::clone(&refused.said), (*self.adaptations).clone());
+            Arc::new(RefusedRequest { said, adaptations })
+        });
+        ModelError { refused, ..error }
+    }
+
     async fn ask(&mut self) -> Result<Stage, ModelError> {
         let endpoint = &self.endpoint;
+        let api = endpoint.api(&self.adaptations);
         let deadline = Instant::now() + endpoint.first_byte;
         let (unit, url) = (self.request.asker.unit, endpoint.address.shown());
         tracing::debug!(%unit, model = %endpoint.route.model, url, "a request is sent");
@@ -89,12 +114,12 @@ impl Talk {
             route: &endpoint.route,
             address: &endpoint.address,
             connections: &endpoint.connections,
-            body: endpoint.api.sent(&self.request.prefix),
+            body: api.sent(&self.sent),
         };
         let opened = http::open(outgoing, endpoint.idle);
         let opened = timeout_at(deadline, opened).await.map_err(|_| endpoint.no_first_byte())??;
         tracing::debug!(%unit, "its answer begins");
-        let mut assembly = endpoint.api.assembly();
+        let mut assembly = api.assembly();
         match opened {
             Opened::Stream(response, start) => {
                 let mut decoder = Decoder::default();
@@ -133,11 +158,12 @@ impl Talk {
         assembly: Assembly,
         ended: Result<(), ModelError>,
     ) -> Result<Stage, ModelError> {
-        let Request { asker, prefix } = &self.request;
+        let asker = &self.request.asker;
         let spent = assembly.usage();
         let answer = ended
-            .and_then(|()| assembly.finish(asker, prefix))
+            .and_then(|()| assembly.finish(asker, &self.sent))
             .map_err(|error| ModelError { spent, ..error })?;
+        self.endpoint.learned.answered(&self.adaptations);
         self.said.push_back(Ok(Chunk::Finished(Box::new(answer))));
         Ok(Stage::Over)
     }

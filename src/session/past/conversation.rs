@@ -73,6 +73,14 @@ impl Conversation {
         self.push(event.seq, event.kind.clone());
     }
 
+    /// Records that a request was given up: a prompt that follows is joined with the
+    /// one before it.
+    pub(super) fn gave_up(&mut self, event: &Event) {
+        if self.events.last().is_some_and(|last| !is_failure(last)) {
+            self.push(event.seq, event.kind.clone());
+        }
+    }
+
     /// Takes note of a flow that is walked from now on.
     pub(super) fn walked(&mut self, event: &Event) {
         self.is_walking = true;
@@ -137,16 +145,32 @@ impl Conversation {
         self.push(seq, EventKind::Compacted(Arc::clone(compaction)));
     }
 
-    /// Returns where the prompt stands that is the `count`-th from the last;
-    /// the end for 0, nothing if there are fewer.
+    /// Returns where the user message begins that is the `count`-th from the last;
+    /// the end for 0, nothing if there are fewer. Joined prompts are one message.
     fn place_of_prompt(&self, count: u32) -> Option<usize> {
         let Some(before) = count.checked_sub(1) else {
             return Some(self.events.len());
         };
-        let is_prompt = |event: &EventKind| {
-            matches!(event, EventKind::Prompted(_) | EventKind::Notified { .. })
-        };
-        let mut prompts = (0..self.events.len()).rev().filter(|&at| is_prompt(&self.events[at]));
+        let begins = |at: &usize| is_prompt(&self.events[*at]) && !self.is_joined(*at);
+        let mut prompts = (0..self.events.len()).rev().filter(begins);
         prompts.nth(before as usize)
     }
+
+    /// Returns whether the prompt at this place is joined with the user message
+    /// before it, as the history does after a request that was given up.
+    fn is_joined(&self, at: usize) -> bool {
+        let Some(failure) = at.checked_sub(1) else { return false };
+        let is_compacted = |event: &&EventKind| matches!(event, EventKind::Compacted(_));
+        let mut before = self.events[..failure].iter().rev().skip_while(is_compacted);
+        // A summary is a user message, too.
+        is_failure(&self.events[failure]) && before.next().is_none_or(is_prompt)
+    }
+}
+
+fn is_prompt(event: &EventKind) -> bool {
+    matches!(event, EventKind::Prompted(_) | EventKind::Notified { .. })
+}
+
+fn is_failure(event: &EventKind) -> bool {
+    matches!(event, EventKind::RequestFailed(_))
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Account, CUT_OFF, CutOff, GRANTED_CAP, HEARD_CAP, Past, PastUnit, Told, Work};
 use crate::branch::Token;
 use crate::event::{
-    Chosen, Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq, UnitEnd, UnitHead,
-    UnitId, UnitState, Verdict,
+    AfterFailure, Chosen, Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq,
+    UnitEnd, UnitHead, UnitId, UnitState, Verdict,
 };
 
 impl Past {
@@ -178,6 +178,9 @@ impl Past {
             }
             EventKind::Walked(_) => self.conversation.walked(event),
             EventKind::InvocationEnded(_) => self.conversation.ended(event),
+            EventKind::RequestFailed(failed) if failed.next == AfterFailure::Nothing => {
+                self.conversation.gave_up(event);
+            }
             EventKind::SessionOpened(_)
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)

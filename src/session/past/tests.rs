@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::branch::BranchPath;
 use crate::event::{
-    Compaction, CompactionTrigger, Event, FlowHead, ForkShare, NoticeLevel, Origin, PrefixShare,
-    Replied, SlotPosition,
+    AfterFailure, Compaction, CompactionTrigger, Event, FlowHead, ForkShare, NoticeLevel, Origin,
+    PrefixShare, Replied, RequestFailed, SlotPosition,
 };
 use crate::message::{Call, Output, Reply, StopReason, Usage};
 use crate::session::SessionLog;
@@ -321,6 +321,35 @@ fn a_summary_takes_the_place_of_what_it_sums_up() {
     assert_eq!(story.past().conversation(), [&kept[..], &[compacted(9)]].concat());
     story.main(compacted(0));
     assert_eq!(story.past().conversation(), [compacted(0)]);
+}
+
+/// A request of main that was given up, or is made again.
+fn request_failed(next: AfterFailure) -> EventKind {
+    EventKind::RequestFailed(Arc::new(RequestFailed {
+        model: "m".into(),
+        attempt: 1,
+        status: Some(400),
+        message: "no".into(),
+        usage: Usage::default(),
+        took_ms: 1,
+        next,
+    }))
+}
+
+#[test]
+fn prompts_around_a_request_that_was_given_up_are_one_message() {
+    let failed = || request_failed(AfterFailure::Nothing);
+    let mut story = Story::new();
+    story.main(request_failed(AfterFailure::Compact)).main(failed()).main(failed());
+    story.main(prompted("two")).main(replied("one", &[]));
+    let kept = [prompted("go"), failed(), prompted("two"), replied("one", &[])];
+    assert_eq!(story.past().conversation(), kept);
+    // The summary keeps both prompts, since they were sent as one.
+    story.main(compacted(1));
+    assert_eq!(story.past().conversation(), [&kept[..], &[compacted(1)]].concat());
+    story.main(prompted("three")).main(replied("two", &[])).main(compacted(1));
+    let last = [prompted("three"), replied("two", &[]), compacted(1)];
+    assert_eq!(story.past().conversation(), last);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::config::{
     ServerModel, UsageInStream,
 };
 use crate::message::{Price, Usd};
+use crate::model::adaptation::Adaptation;
 use crate::model::http::address::shown;
 
 /// The models of a recording.
@@ -94,6 +95,7 @@ fn model(server: &ServerModel) -> Value {
         "effort": server.effort.as_ref().map(Effort::as_str),
         "images": server.images,
         "extra_body": server.extra_body,
+        "adaptations": server.adaptations.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "quirks": {
             "output_limit": name(&OUTPUT_LIMITS, output_limit),
             "effort": name(&EFFORTS, effort),
@@ -149,6 +151,8 @@ struct ReadModel {
     images: bool,
     #[serde(default)]
     extra_body: Map<String, Value>,
+    #[serde(default)]
+    adaptations: Vec<String>,
     quirks: Option<ReadQuirks>,
 }
 
@@ -176,6 +180,11 @@ impl ReadModel {
         let effort = self.effort.map(|level| {
             Effort::new(&level).ok_or_else(|| format!("model `{name}` has no effort `{level}`"))
         });
+        let adaptation = |text: &String| {
+            Adaptation::from_name(text)
+                .ok_or_else(|| format!("model `{name}` has the unknown adaptation `{text}`"))
+        };
+        let adaptations: Result<_, String> = self.adaptations.iter().map(adaptation).collect();
         Ok(ServerModel {
             name: name.to_owned(),
             model: self.model,
@@ -196,6 +205,7 @@ impl ReadModel {
             quirks: self.quirks.map_or(Ok(Quirks::NONE), ReadQuirks::into_quirks)?,
             headers: Headers::default(),
             extra_body: self.extra_body,
+            adaptations: adaptations?,
         })
     }
 }
@@ -256,6 +266,7 @@ mod tests {
             quirks: Quirks { reasoning: ReasoningBack::WithCalls, ..Quirks::NONE },
             headers: Headers([("X-Key".to_owned(), "header-secret".to_owned())].into()),
             extra_body: json!({ "top_k": 20 }).as_object().cloned().unwrap_or_default(),
+            adaptations: vec![Adaptation::SingleCalls],
         }
     }
 
