@@ -7,6 +7,7 @@ mod ending;
 mod frame;
 mod hooked;
 mod marks;
+mod summing_up;
 mod walked;
 
 use std::fmt::Write as _;
@@ -20,6 +21,9 @@ pub use ending::{cut, cut_escaped, ending, mark_summary};
 pub use frame::{fill, unused_tag};
 pub use hooked::{held, hook, with_hook};
 pub use marks::{breaks_line, escape_worktree_notes};
+pub use summing_up::{
+    compact, compacted, nothing_answered, output_left_out, prompt_left_out, set_aside_as_too_long,
+};
 pub use walked::walked;
 
 /// Most characters of a file that are put into a prompt. About 15,000 tokens:
@@ -222,19 +226,6 @@ pub fn directive(text: &str) -> String {
     fill(include_str!("../prompts/fork.md").trim_end(), &[("tag", &tag), ("directive", text)])
 }
 
-/// Returns the message that asks for a summary of the conversation before it,
-/// with the user's hint if there is one.
-#[must_use]
-pub fn compact(hint: Option<&str>) -> String {
-    let mut text = include_str!("../prompts/compact.md").trim_end().to_owned();
-    if let Some(hint) = hint.map(str::trim).filter(|hint| !hint.is_empty()) {
-        let asked = include_str!("../prompts/compact_hint.md").trim_end();
-        text.push_str("\n\n");
-        text.push_str(&asked.replace("{hint}", hint));
-    }
-    text
-}
-
 /// Returns what a model is told of an undo; `files` has a line for each file.
 #[must_use]
 pub fn undone(files: &str) -> String {
@@ -291,59 +282,6 @@ pub fn output_as_text(tool: &str, output: &str) -> String {
 #[must_use]
 pub const fn image_summed_up() -> &'static str {
     include_str!("../prompts/image_summed_up.md").trim_ascii()
-}
-
-/// Returns what stands in the place of an output of so many bytes that a
-/// summary is written without.
-#[must_use]
-pub fn output_left_out(bytes: usize) -> String {
-    include_str!("../prompts/output_left_out.md").trim_end().replace("{bytes}", &bytes.to_string())
-}
-
-/// Returns the start of a user message of which `bytes` more are left out.
-#[must_use]
-pub fn prompt_left_out(start: &str, bytes: usize) -> String {
-    let note = include_str!("../prompts/prompt_left_out.md").trim_end();
-    format!("{start}\n\n{}", note.replace("{bytes}", &bytes.to_string()))
-}
-
-/// Returns what replaces the summary of a conversation without an answer.
-#[must_use]
-pub fn nothing_answered() -> &'static str {
-    include_str!("../prompts/nothing_answered.md").trim_end()
-}
-
-/// Returns what a model is told of an earlier message that did not fit.
-#[must_use]
-pub fn set_aside_as_too_long(message: &str) -> String {
-    include_str!("../prompts/set_aside_as_too_long.md").trim_end().replace("{message}", message)
-}
-
-/// Returns the message that stands for a conversation which was summed up.
-/// `environment` is what [`environment`] returned; `request` is what is being
-/// worked on, if that is not in a message of its own.
-#[must_use]
-pub fn compacted(environment: &str, summary: &str, request: Option<&str>) -> String {
-    let request = request.map(|request| {
-        let tag = unused_tag("request", &[request]);
-        let frame = include_str!("../prompts/compacted_request.md").trim_end();
-        fill(frame, &[("tag", &tag), ("request", request)])
-    });
-    // Part by part, not replaced: each may hold any text, another's place too.
-    let mut text = String::new();
-    for part in include_str!("../prompts/compacted.md").trim_end().split_inclusive("\n\n") {
-        match part.trim_end() {
-            "{environment}" if environment.is_empty() => {}
-            "{environment}" => text.extend([environment, "\n\n"]),
-            "{request}" => text.extend(request.iter().flat_map(|request| [&**request, "\n\n"])),
-            framed if framed.contains("{summary}") => {
-                let tag = unused_tag("summary", &[summary]);
-                text.push_str(&fill(part, &[("tag", &tag), ("summary", summary.trim())]));
-            }
-            _ => text.push_str(part),
-        }
-    }
-    text
 }
 
 /// Returns what stands below the output of a call that was made so many times

@@ -12,8 +12,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::exit::{Exit, Refusal};
-use writers::StdinWriters;
 use crate::prompt::unused_tag;
+use writers::StdinWriters;
 
 /// Most bytes read from standard input. More is no prompt, and no model could
 /// take it.

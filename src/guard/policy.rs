@@ -28,12 +28,12 @@ use super::searches::ForSearches;
 use super::subjects::{self, Subjects};
 use super::unasked::{Gate, OnlyReads, Touch};
 use super::{
-    Allowed, Ask, Decided, Decision, Effect, Mode, Rules, Script, Secrets, Sourced, shell, suggest,
+    Allowed, Ask, Decided, Decision, Effect, Mode, Rules, Script, Secrets, Sourced, suggest,
 };
 use crate::event::Access;
 use crate::path_text;
 use crate::tool_name::OtherNames;
-use allowing::allowing;
+use allowing::{allowing, why_unsure};
 
 pub use copied::{PathMeaning, PathUse};
 pub use parts::PolicyParts;
@@ -485,23 +485,6 @@ impl Call<'_> {
 
 fn reading_only(script: Script) -> Allowed {
     Allowed { access: Some(Access::ReadOnly), script: Some(script), ..Allowed::default() }
-}
-
-/// Returns the rule about commands that cannot be sure of this one, and why.
-fn why_unsure<'a>(
-    mut rules: impl Iterator<Item = &'a Sourced>,
-    call: &Call<'_>,
-) -> Option<(&'a Sourced, String)> {
-    if !call.effect.runs_commands() {
-        return None;
-    }
-    let obscure = call.subjects.words.iter().find_map(|command| shell::obscurity(command))?;
-    let rule = rules.find(|sourced| sourced.rule.reads_commands())?;
-    let why = format!(
-        "{obscure}, so the rule `{rule}` cannot be compared with the command; write plain \
-         commands, one program each, without quotes around its name"
-    );
-    Some((rule, why))
 }
 
 #[cfg(test)]

@@ -35,3 +35,18 @@ mod wholeness;
 mod wordings;
 /// Agents in worktrees of their own.
 mod worktrees;
+
+#[test]
+fn every_case_is_played() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let names = |directory: &str| -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(root.join(directory)).expect("the directory is there");
+        entries.map(|entry| entry.expect("it can be read").path()).collect()
+    };
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("it is a file");
+    let tests: String = names("it/cases").into_iter().map(read).collect();
+    for case in names("cases") {
+        let name = case.file_name().and_then(|name| name.to_str()).expect("names are UTF-8");
+        assert!(tests.contains(&format!("\"{name}\"")), "no test plays `{name}`");
+    }
+}

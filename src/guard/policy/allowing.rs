@@ -1,5 +1,7 @@
-//! Which rule allows a call.
+//! Which rule allows a call, and which one cannot be compared with it.
 
+use super::Call;
+use crate::guard::Sourced;
 use crate::guard::paths::Ground;
 use crate::guard::rules::Rule;
 use crate::guard::shell;
@@ -33,4 +35,21 @@ pub(super) fn allowing<'a, R: AsRef<Rule>>(
         let found: Vec<&R> = parts()?.iter().map(find).collect::<Option<_>>()?;
         found.first().copied()
     })
+}
+
+/// Returns the rule about commands that cannot be sure of this one, and why.
+pub(super) fn why_unsure<'a>(
+    mut rules: impl Iterator<Item = &'a Sourced>,
+    call: &Call<'_>,
+) -> Option<(&'a Sourced, String)> {
+    if !call.effect.runs_commands() {
+        return None;
+    }
+    let obscure = call.subjects.words.iter().find_map(|command| shell::obscurity(command))?;
+    let rule = rules.find(|sourced| sourced.rule.reads_commands())?;
+    let why = format!(
+        "{obscure}, so the rule `{rule}` cannot be compared with the command; write plain \
+         commands, one program each, without quotes around its name"
+    );
+    Some((rule, why))
 }
