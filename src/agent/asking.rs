@@ -126,6 +126,7 @@ impl Unit {
                     let is_too_long = failed.error.kind == ModelErrorKind::Overflow;
                     let next = match if_too_long {
                         IfTooLong::Compact if is_too_long => AfterFailure::Compact,
+                        IfTooLong::Fail if is_too_long => AfterFailure::TooLong,
                         IfTooLong::Compact | IfTooLong::Fail => AfterFailure::Nothing,
                     };
                     self.tell_failed(&failed, next).await;

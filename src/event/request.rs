@@ -82,6 +82,9 @@ pub enum AfterFailure {
     },
     /// It compacts its conversation and asks again.
     Compact,
+    /// It gives up, because the request is too long and cannot be made shorter. The next
+    /// prompt stays a message of its own, so that this one can be left out.
+    TooLong,
     /// It gives up.
     Nothing,
 }

@@ -210,7 +210,7 @@ pub struct RefusedRequest {
 }
 
 impl RefusedRequest {
-    /// Reads a server's answer: its JSON, or its text as a string.
+    /// Reads a server's answer, without keys: its JSON, or its text as a string.
     #[must_use]
     pub fn new(answer: &Value) -> Self {
         Self { said: lessons::spoken(answer).into(), adaptations: Adaptations::default() }

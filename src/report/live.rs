@@ -268,7 +268,10 @@ impl Live {
             EventKind::RequestFailed(failed) => match &failed.next {
                 AfterFailure::Fallback { .. } => self.has_room(),
                 // The rows say it, or what follows.
-                AfterFailure::Retry { .. } | AfterFailure::Compact | AfterFailure::Nothing => false,
+                AfterFailure::Retry { .. }
+                | AfterFailure::Compact
+                | AfterFailure::TooLong
+                | AfterFailure::Nothing => false,
             },
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }

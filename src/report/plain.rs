@@ -74,7 +74,7 @@ impl Plain {
                 AfterFailure::Retry { .. } => Some(Trouble::Failed(failed.status)),
                 AfterFailure::Fallback { model } => Some(Trouble::Fallback(Arc::clone(model))),
                 // What follows says it: a compaction, an end.
-                AfterFailure::Compact | AfterFailure::Nothing => None,
+                AfterFailure::Compact | AfterFailure::TooLong | AfterFailure::Nothing => None,
             },
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
@@ -182,9 +182,10 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         EventKind::Admitted { waited_ms } => words::admitted(*waited_ms),
         EventKind::RequestFailed(failed) => match &failed.next {
             AfterFailure::Fallback { .. } => format!("warning: {}", words::request_failed(failed)),
-            AfterFailure::Retry { .. } | AfterFailure::Compact | AfterFailure::Nothing => {
-                words::request_failed(failed)
-            }
+            AfterFailure::Retry { .. }
+            | AfterFailure::Compact
+            | AfterFailure::TooLong
+            | AfterFailure::Nothing => words::request_failed(failed),
         },
         EventKind::UnitEnded(end) => return end_line(event.unit, ended?, end),
         EventKind::SessionOpened(_)

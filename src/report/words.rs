@@ -234,7 +234,9 @@ pub fn request_failed(failed: &RequestFailed) -> String {
             format!("goes on with `{}`", short_line(model, NAME_CAP))
         }
         AfterFailure::Compact => "the conversation is compacted".to_owned(),
-        AfterFailure::Nothing => format!("given up after {}", counted(*attempt, "attempt")),
+        AfterFailure::TooLong | AfterFailure::Nothing => {
+            format!("given up after {}", counted(*attempt, "attempt"))
+        }
     };
     let model = short_line(model, NAME_CAP);
     format!("request to `{model}` failed: {}; {next}", short_line(message, SENTENCE_CAP))

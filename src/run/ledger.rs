@@ -420,7 +420,7 @@ impl Ledger {
                     self.broken_off = writing;
                 }
             }
-            AfterFailure::Nothing => {}
+            AfterFailure::TooLong | AfterFailure::Nothing => {}
         }
     }
 

@@ -104,6 +104,7 @@ fn request(event: &Event) {
             AfterFailure::Retry { .. } => "retry",
             AfterFailure::Fallback { .. } => "fallback",
             AfterFailure::Compact => "compact",
+            AfterFailure::TooLong => "too_long",
             AfterFailure::Nothing => "nothing",
         };
         info!(target: "tine::event", seq, %unit, status, attempt, next, %message, "request failed");

@@ -462,7 +462,7 @@ mod tests {
         let expected = "Edited a: 1 replacement. \"old_string\" stood at lines 2 to 3 with other \
              white space at the start or end of lines; that was forgiven. The new lines were \
              indented as those were. Check the result.\n     1\tfn a() {\n     2\t    d();\n     \
-             3\t      e();\n     4\t}\n";
+             3\t        e();\n     4\t}\n";
         assert_eq!(text.as_deref(), Ok(expected));
         let refused = place.call(&Edit, arguments(" }\n\n", "}\n")).await.unwrap_err();
         let nearest = "\"old_string\" does not stand in a. Its first line stands at line 4:\n     \

@@ -45,6 +45,8 @@ struct Registered {
     names: HashMap<UnitId, String>,
     /// How often anything may have been changed.
     touches: u64,
+    /// How often a merge into a workspace has begun or ended.
+    merges: u64,
     /// Held by the one that gathers several locks.
     gathering: Arc<tokio::sync::Mutex<()>>,
 }
@@ -192,6 +194,18 @@ impl Files {
             Some(name) if !name.is_empty() => format!("{unit} ({name})"),
             Some(_) | None => unit.to_string(),
         }
+    }
+
+    /// Records that the merge of a worktree into a workspace begins, or that it has ended.
+    pub fn note_merge(&self) {
+        self.registered().merges += 1;
+    }
+
+    /// Returns how often [`note_merge`](Self::note_merge) was called: an odd number while a
+    /// merge is under way, since merges come one after the other.
+    #[must_use]
+    pub fn merges(&self) -> u64 {
+        self.registered().merges
     }
 
     /// Notes that `unit` left a file with these bytes.

@@ -17,6 +17,7 @@ use crate::message::counted;
 use crate::path_text;
 
 use super::blocking::to_the_end;
+use super::files::Files;
 use super::{Granted, Workspace};
 
 /// Maximum number of files that are named.
@@ -45,6 +46,9 @@ pub(super) struct OriginalWatch {
     original: Arc<OriginalWorkspace>,
     git: Program,
     before: ChangeMarks,
+    files: Files,
+    /// Merges of other agents' work that had begun or ended before.
+    merges: u64,
 }
 
 impl OriginalWorkspace {
@@ -100,19 +104,25 @@ impl OriginalWatch {
             return None;
         }
         let (original, git) = (Arc::clone(original), workspace.git.clone());
+        let files = workspace.files.clone();
+        let merges = files.merges();
         to_the_end(move || {
             let before = ChangeMarks::of(&git, &original.top).ok()?;
-            Some(Self { original, git, before })
+            Some(Self { original, git, before, files, merges })
         })
         .await
     }
 
     /// Looks again, and returns what the model reads of it.
     pub(super) async fn finish(self, root: &Path) -> String {
-        let Self { original, git, before } = self;
+        let Self { original, git, before, files, merges } = self;
         let top = original.top.clone();
         let after =
             to_the_end(move || ChangeMarks::of(&git, &top).ok().map(|it| it.since(&before))).await;
+        // If the work of another agent was merged meanwhile, that may be all that changed.
+        if merges % 2 == 1 || files.merges() != merges {
+            return String::new();
+        }
         let changed: BTreeSet<PathBuf> =
             after.into_iter().flatten().map(|name| original.top.join(name)).collect();
         if changed.is_empty() {

@@ -410,8 +410,9 @@ fn what_cannot_be_shown_is_refused_and_the_next_message_is_answered() {
 
 #[test]
 fn a_message_whose_images_the_provider_refuses_is_taken_back_and_the_next_one_is_answered() {
+    // Words that name the image have it left out; these say nothing of it.
     let server = Server::start(|request| match request.json().to_string().contains("image_url") {
-        true => Reaction::json(400, &json!({ "error": { "message": "cannot decode the image" } })),
+        true => Reaction::json(400, &json!({ "error": { "message": "bad request" } })),
         false => Reaction::text_reply("fine"),
     });
     let place = place_of(&server, "chat", true);

@@ -80,7 +80,10 @@ fn a_review_of_what_a_shallow_clone_lacks_says_how_to_get_it() {
     review(&["--base", "origin/main"]).exits(0);
     let to = bare.to_str().expect("the place has a plain name");
     repository.git(&["clone", "--quiet", "--bare", &from, to]);
-    let said = format!("error: {to} is in no working tree of its git repository\n");
+    let said = format!(
+        "error: {to} is in no working tree of its git repository\n\
+         hint: run it in a checkout: `git worktree add ../DIR` makes one\n"
+    );
     repository.place.tine(["review"]).at(&bare).run().refuses(42, &said);
 }
 

@@ -123,7 +123,9 @@ impl Worktrees {
         if turn.is_none() {
             return self.kept(work, line, ", because it was cancelled").await;
         }
+        context.workspace.files.note_merge();
         let (work, put) = work.put(context).await;
+        context.workspace.files.note_merge();
         match put {
             Ok(()) => {
                 let (patch, files) = (to_text(&work.patch), work.count_put());

@@ -40,7 +40,7 @@ pub(super) struct Refused<'a> {
 pub(super) fn refused(answer: &Refused<'_>, address: &Address) -> ModelError {
     let &Refused { status, headers, body, now } = answer;
     let header = |name: &str| headers.get(name)?.to_str().ok();
-    let text = String::from_utf8_lossy(body);
+    let text = address.secrets().redact(String::from_utf8_lossy(body).into_owned());
     let is_page = page::is_page(header(CONTENT_TYPE.as_str()).unwrap_or_default(), &text);
     let body = match is_page {
         // Some servers put their error into a page.
@@ -131,7 +131,7 @@ pub(in crate::model) fn in_answer(error: &Value, secrets: &Secrets) -> ModelErro
     let told = Told::by_object(error, retry_after.is_some());
     let words = short(sentence, secrets);
     let message = format!("the provider answered with an error: {words}");
-    let refused = Some(Arc::new(RefusedRequest::new(error)));
+    let refused = Some(Arc::new(RefusedRequest::new(&redacted(error, secrets))));
     let error = with_window(meant(told.meaning(), message), window_in(error, &words));
     let retry_after = retry_after.filter(|_| may_name_a_time(&error));
     ModelError { retry_after, refused, ..error }
@@ -163,6 +163,11 @@ pub(in crate::model) fn in_body(text: &str, secrets: &Secrets) -> Option<ModelEr
 /// answers.
 pub(in crate::model) fn is_blank(error: &Value) -> bool {
     spoken::is_blank(error)
+}
+
+/// Returns an error object without keys.
+fn redacted(error: &Value, secrets: &Secrets) -> Value {
+    serde_json::from_str(&secrets.redact(error.to_string())).unwrap_or(Value::Null)
 }
 
 /// Returns whether a wait in the error counts: only an error that is retried has

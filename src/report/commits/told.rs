@@ -110,7 +110,7 @@ pub(super) fn closing(
 pub(super) fn is_made_again(failed: &RequestFailed) -> bool {
     match &failed.next {
         AfterFailure::Retry { .. } | AfterFailure::Fallback { .. } | AfterFailure::Compact => true,
-        AfterFailure::Nothing => false,
+        AfterFailure::TooLong | AfterFailure::Nothing => false,
     }
 }
 

@@ -77,7 +77,10 @@ impl Spans {
         turn.asking_since = match &failed.next {
             AfterFailure::Fallback { model: _ } => Some(event.at),
             // An `Admitted` says when it goes out again.
-            AfterFailure::Retry { .. } | AfterFailure::Compact | AfterFailure::Nothing => None,
+            AfterFailure::Retry { .. }
+            | AfterFailure::Compact
+            | AfterFailure::TooLong
+            | AfterFailure::Nothing => None,
         };
     }
 

@@ -126,7 +126,9 @@ impl StreamJson {
         failed: &RequestFailed,
     ) -> io::Result<()> {
         match &failed.next {
-            AfterFailure::Nothing => self.break_off(event.unit, failed.usage),
+            AfterFailure::TooLong | AfterFailure::Nothing => {
+                self.break_off(event.unit, failed.usage)
+            }
             AfterFailure::Compact => {
                 self.void(event, failed.usage)?;
                 self.goes_on(event)

@@ -54,6 +54,10 @@ const NEWS_PATIENCE: Duration = Duration::from_secs(2);
 /// the meantime needs a second time.
 const KILL_ROUNDS: usize = 20;
 
+/// How often in a row none may be found before all are taken to be gone. A process that
+/// starts another one and ends while the table is read is missed together with that one.
+const EMPTY_ROUNDS: usize = 3;
+
 /// How long output is awaited after the shell has ended while something it
 /// started still holds the pipe: enough for the end of a pipeline, too short
 /// to be noticed when a server was started.
@@ -401,14 +405,20 @@ impl Group {
 
     /// Kills what has left the group.
     async fn kill_detached(&self) {
+        let mut empty = 0;
         for _ in 0..KILL_ROUNDS {
             let descendants = self.descendants().await;
             let mut detached = self.detached_of(&descendants).peekable();
-            if detached.peek().is_none() {
+            if detached.peek().is_some() {
+                empty = 0;
+                detached.for_each(|process| process.signal(Signal::SIGKILL));
+                sleep(LOOK).await;
+                continue;
+            }
+            empty += 1;
+            if self.mark.is_none() || empty == EMPTY_ROUNDS {
                 return;
             }
-            detached.for_each(|process| process.signal(Signal::SIGKILL));
-            sleep(LOOK).await;
         }
     }
 
@@ -422,13 +432,16 @@ impl Drop for Group {
         if self.released {
             return;
         }
+        let Some(mark) = &self.mark else { return self.signal(Signal::SIGKILL) };
+        let mut empty = 0;
         // The first time before the shell is gone: its children are known as such. One of
         // them may have started another since.
         for _ in 0..KILL_ROUNDS {
-            let descendants = self.mark.as_ref().map(CommandMark::descendants).unwrap_or_default();
+            let descendants = mark.descendants();
             self.signal(Signal::SIGKILL);
             descendants.iter().for_each(|process| process.signal(Signal::SIGKILL));
-            if descendants.is_empty() {
+            empty = if descendants.is_empty() { empty + 1 } else { 0 };
+            if empty == EMPTY_ROUNDS {
                 break;
             }
         }

@@ -361,7 +361,8 @@ mod tests {
         );
         check("all:\n\tcc a\n", " all:\n-    cc a\n+    cc b\n+    ld", "all:\n\tcc b\n\tld\n");
         check("a:\n    b\n", " a:\n-\tb\n+\tc\n+\t\td", "a:\n    c\n        d\n");
-        let misfit = Misfit::Unfit { hunk: 0, line: 2, new: "y".to_owned() };
+        // With `y`, nothing says how many spaces one level has.
+        let misfit = Misfit::Unfit { hunk: 0, line: 2, new: "z".to_owned() };
         check_misfit(file, "-    def f(self):\n+    x\n+        z\n+       y", misfit);
     }
 

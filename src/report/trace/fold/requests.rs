@@ -138,7 +138,9 @@ impl Trace {
                 self.spend(event, *usage, 0);
                 self.request(event);
             }
-            AfterFailure::Compact | AfterFailure::Nothing => self.spend(event, *usage, 0),
+            AfterFailure::Compact | AfterFailure::TooLong | AfterFailure::Nothing => {
+                self.spend(event, *usage, 0)
+            }
         }
     }
 

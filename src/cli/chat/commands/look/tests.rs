@@ -244,7 +244,7 @@ fn the_window_holds_what_the_next_request_would_send() {
     let shown = plain(&context(&place.kit, 80).unwrap());
     let parts: Vec<&str> = shown.lines().map(|line| line.get(..18).unwrap_or(line)).collect();
     assert_snapshot!(parts.join("\n"), @"
-    offline  4.6k toke
+    offline  4.9k toke
       system prompt   
       instructions    
       skills          
