@@ -357,7 +357,7 @@ fn group_end(chars: &[char], start: usize) -> Result<Option<usize>, PatternError
         match c {
             '\\' => at += 1,
             '[' => {
-                at = class_end(chars, at).ok_or_else(|| unreadable_pattern("`[` is not closed"))?
+                at = class_end(chars, at).ok_or_else(|| unreadable_pattern("`[` is not closed"))?;
             }
             '{' => depth += 1,
             '}' => depth -= 1,

@@ -44,7 +44,7 @@ enum Specifier {
     /// Names: of agents, skills or sites.
     Name(Pattern),
     /// Paths that match.
-    Path(PathPattern),
+    Path(Box<PathPattern>),
 }
 
 /// Why a rule cannot be used.
@@ -153,7 +153,8 @@ fn parse_specifier(
     Ok(match tool {
         "Read" | "Write" | "Edit" | "ApplyPatch" | "Glob" | "Grep" => {
             let pattern = PathPattern::parse(written, home);
-            Specifier::Path(pattern.map_err(|why| RuleError::Pattern { rule: rule(), why })?)
+            let pattern = pattern.map_err(|why| RuleError::Pattern { rule: rule(), why })?;
+            Specifier::Path(Box::new(pattern))
         }
         "Bash" if means_prefix && !written.contains('*') => {
             Specifier::Command(Pattern::command(&format!("{written}:*")))

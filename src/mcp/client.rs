@@ -130,11 +130,12 @@ fn parse_line(line: &str) -> Vec<Result<ClientJsonRpcMessage, Option<Value>>> {
     }
     let mut parts = Vec::new();
     for value in values {
-        match value {
-            Value::Array(batch) if !batch.is_empty() => {
-                parts.extend(batch.into_iter().take(BATCH_CAP).map(parse_message));
-            }
-            value => parts.push(parse_message(value)),
+        if let Value::Array(batch) = &value
+            && !batch.is_empty()
+        {
+            parts.extend(batch.iter().take(BATCH_CAP).cloned().map(parse_message));
+        } else {
+            parts.push(parse_message(value));
         }
     }
     parts

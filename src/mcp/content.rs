@@ -241,7 +241,7 @@ mod tests {
         let silent = "(the server reports an error without a message)";
         for content in [json!([]), json!(null), json!("")] {
             let failed = json!({"isError": true, "content": content});
-            assert_eq!(output(&failed, true).is_error, true);
+            assert!(output(&failed, true).is_error);
         }
         assert_eq!(output(&json!({"isError": true, "content": []}), true), Output::error(silent));
     }

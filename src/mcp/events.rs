@@ -58,12 +58,8 @@ impl StreamableHttpClient for LenientClient {
             .0
             .post_message_with_max_sse_event_size(uri, message, session, auth, headers, most)
             .await?;
-        Ok(match answer {
-            StreamableHttpPostResponse::Sse(events, session) => {
-                StreamableHttpPostResponse::Sse(repair_stream(events, open), session)
-            }
-            other => other,
-        })
+        let StreamableHttpPostResponse::Sse(events, session) = answer else { return Ok(answer) };
+        Ok(StreamableHttpPostResponse::Sse(repair_stream(events, open), session))
     }
 
     async fn delete_session(

@@ -136,13 +136,13 @@ pub(super) fn parse_messages(text: &str, open: &OpenRequests) -> Vec<Incoming> {
     }
     let mut parsed = Vec::new();
     for value in values {
-        match value {
-            Value::Array(batch) if !batch.is_empty() => {
-                parsed.extend(
-                    batch.into_iter().take(BATCH_CAP).map(|value| parse_message(value, open)),
-                );
-            }
-            value => parsed.push(parse_message(value, open)),
+        if let Value::Array(batch) = &value
+            && !batch.is_empty()
+        {
+            let batch = batch.iter().take(BATCH_CAP).cloned();
+            parsed.extend(batch.map(|value| parse_message(value, open)));
+        } else {
+            parsed.push(parse_message(value, open));
         }
     }
     parsed
@@ -172,7 +172,8 @@ fn parse_message(value: Value, open: &OpenRequests) -> Incoming {
         && !has("error")
     {
         fields.retain(|key, value| {
-            !matches!(key.as_str(), "result" | "error") && !(key == "id" && value.is_null())
+            let is_null_id = key == "id" && value.is_null();
+            !(is_null_id || matches!(key.as_str(), "result" | "error"))
         });
         fields.insert("jsonrpc".to_owned(), "2.0".into());
         return match serde_json::from_value(Value::Object(fields)) {
@@ -246,14 +247,13 @@ fn parse_reply(open: OpenRequest, fields: &mut Map<String, Value>) -> ServerJson
 fn with_defaults(mut result: Value) -> Value {
     let Value::Object(fields) = &mut result else { return result };
     let capabilities = fields.entry("capabilities").or_insert_with(|| json!({}));
-    match capabilities {
-        Value::Object(all) => {
-            all.retain(|_, value| !matches!(value, Value::Null | Value::Bool(false)));
-            for value in all.values_mut().filter(|value| !value.is_object()) {
-                *value = json!({});
-            }
+    if let Value::Object(all) = capabilities {
+        all.retain(|_, value| !matches!(value, Value::Null | Value::Bool(false)));
+        for value in all.values_mut().filter(|value| !value.is_object()) {
+            *value = json!({});
         }
-        other => *other = json!({}),
+    } else {
+        *capabilities = json!({});
     }
     let server = fields.entry("serverInfo").or_insert_with(|| json!({}));
     if !server.is_object() {
@@ -297,9 +297,9 @@ fn error_words(error: &Value) -> (i32, String) {
     let words = words.iter().filter_map(|key| error.get(key)).filter(|value| !value.is_null());
     let words = words.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     let words = words.map(|words| words.trim().to_owned()).find(|words| !words.is_empty());
-    let words = words.unwrap_or_else(|| match error {
-        Value::String(text) if !text.trim().is_empty() => text.trim().to_owned(),
-        other => format!("its error has no message: {}", quote(&other.to_string())),
+    let words = words.unwrap_or_else(|| match error.as_str().map(str::trim) {
+        Some(text) if !text.is_empty() => text.to_owned(),
+        Some(_) | None => format!("its error has no message: {}", quote(&error.to_string())),
     });
     (code, words)
 }

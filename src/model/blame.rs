@@ -81,6 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of the words of many providers")]
     fn the_tools_that_a_refusal_names_are_found_in_the_words_of_many_providers() {
         let names = ["Read", "Edit", "mcp__s__get", "mcp__s__get_all", "mcp__other-one__put"];
         let tools: Vec<ToolSchema> = names

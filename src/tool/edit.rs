@@ -207,11 +207,14 @@ fn forgiven(
     text: &[u8],
     wanted: &Wanted,
 ) -> Result<(Vec<u8>, Told), ToolError> {
-    let fitted = match forgive::find(text, &wanted.old, &wanted.new) {
-        Found::Once(fitted) if !wanted.everywhere => fitted,
-        found => return Err(no_match(held, before, text, &found, wanted)),
+    let found = forgive::find(text, &wanted.old, &wanted.new);
+    let Found::Once(fitted) = &found else {
+        return Err(no_match(held, before, text, &found, wanted));
     };
-    let Fitted { place, new, .. } = &fitted;
+    if wanted.everywhere {
+        return Err(no_match(held, before, text, &found, wanted));
+    }
+    let Fitted { place, new, .. } = fitted;
     if text[place.clone()] == **new {
         return Err(ToolError::tell(format!(
             "{} already holds \"new_string\" there; nothing was changed.",
@@ -220,7 +223,7 @@ fn forgiven(
     }
     let after = spliced(text, &[place.start], place.len(), new).ok_or_else(|| held.grown())?;
     let excerpt = excerpt(&after, place.start, new.len());
-    let what = format!("1 replacement. {} Check the result", forgiven_words(text, &fitted));
+    let what = format!("1 replacement. {} Check the result", forgiven_words(text, fitted));
     Ok((after, Told { what, note: "", excerpt }))
 }
 

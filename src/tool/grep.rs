@@ -388,7 +388,7 @@ impl GrepRun<'_> {
             Some(UnsearchedPart::Binary) => self.missing.binary.push(&shown),
             Some(UnsearchedPart::TooLarge) => self.missing.too_large.push(&shown),
             Some(UnsearchedPart::From(byte)) => {
-                self.missing.push_cut(&shown, byte, !rows.is_empty())
+                self.missing.push_cut(&shown, byte, !rows.is_empty());
             }
         }
         rows.into_iter().for_each(|row| self.listing.push(&row));

@@ -118,7 +118,7 @@ struct From {
 
 /// A part of a patch that is worked out.
 enum Step {
-    File(Planned, Told),
+    File(Box<Planned>, Told),
     Link(LinkDeletion),
 }
 
@@ -132,7 +132,7 @@ async fn apply(
     for step in steps {
         match step {
             Step::File(change, words) => {
-                planned.push(change);
+                planned.push(*change);
                 told.push(Ok(words));
             }
             Step::Link(LinkDeletion { relink, text }) => {
@@ -191,7 +191,7 @@ fn add(held: Held, content: &str) -> Result<Vec<Step>, ToolError> {
     let NewContents { bytes, note } = replaced(before.as_ref(), content);
     let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
     let told = Told::Added { lines: content.lines().count(), note };
-    Ok(vec![Step::File(Planned { held, before, change }, told)])
+    Ok(vec![Step::File(Box::new(Planned { held, before, change }), told)])
 }
 
 fn delete(held: Held) -> Result<Vec<Step>, ToolError> {
@@ -199,7 +199,7 @@ fn delete(held: Held) -> Result<Vec<Step>, ToolError> {
     refuse_unseen(&held, &before, "Read it before you delete it.")?;
     let change = Change::Delete;
     let told = Told::Deleted { has_other_names: before.has_other_names };
-    Ok(vec![Step::File(Planned { held, before: Some(before), change }, told)])
+    Ok(vec![Step::File(Box::new(Planned { held, before: Some(before), change }), told)])
 }
 
 fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
@@ -212,7 +212,7 @@ fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
     let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
     let note = indent_note(&before, hunks);
     let told = Told::Updated { from: None, places, note };
-    Ok(vec![Step::File(Planned { held, before: Some(before), change }, told)])
+    Ok(vec![Step::File(Box::new(Planned { held, before: Some(before), change }), told)])
 }
 
 fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
@@ -230,7 +230,7 @@ fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
     let told = Told::Updated { from: Some(moved), places, note };
     let written = Planned { held: to, before: there, change };
     let gone = Planned { held: from, before: Some(before), change: Change::Delete };
-    Ok(vec![Step::File(written, told), Step::File(gone, Told::Moved)])
+    Ok(vec![Step::File(Box::new(written), told), Step::File(Box::new(gone), Told::Moved)])
 }
 
 fn fitted(held: &Held, before: &Before, hunks: &[Hunk]) -> Result<Fitted, ToolError> {

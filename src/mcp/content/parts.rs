@@ -38,7 +38,9 @@ impl Parts {
         match content {
             Value::Array(blocks) => self.take_all(blocks),
             Value::Null => {}
-            other => self.take(other),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                self.take(content);
+            }
         }
     }
 

@@ -294,15 +294,14 @@ fn either(one: Value, other: Value) -> Value {
     let is_choice = |value: &Value| {
         value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key("anyOf"))
     };
-    match one {
-        Value::Object(mut map) if is_choice(&Value::Object(map.clone())) => {
-            if let Some(Value::Array(branches)) = map.get_mut("anyOf")
-                && !branches.contains(&other)
-            {
-                branches.push(other);
-            }
-            Value::Object(map)
-        }
-        one => json!({ "anyOf": [one, other] }),
+    if !is_choice(&one) {
+        return json!({ "anyOf": [one, other] });
     }
+    let mut choice = one;
+    if let Some(Value::Array(branches)) = choice.get_mut("anyOf")
+        && !branches.contains(&other)
+    {
+        branches.push(other);
+    }
+    choice
 }

@@ -242,6 +242,15 @@ fn words_about_messages_change_the_messages() {
                 "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
                 "no_system_role",
             ),
+        ],
+    );
+}
+
+#[test]
+fn words_about_empty_messages_and_reasoning_change_the_messages() {
+    check_words(
+        Kind::Chat,
+        &[
             ("text content blocks must be non-empty", "no_empty_messages"),
             ("messages.6: user messages must have non-empty content", "no_empty_messages"),
             (

@@ -72,13 +72,13 @@ impl<'a> Text<'a> {
 /// Looks for `old` by whatever is forgiven, the strictest first, and fits `new` to the
 /// only place. Both have the line ends of the file.
 pub(super) fn find(bytes: &[u8], old: &str, new: &str) -> Found {
-    let finders: [fn(&[u8], &str, &str) -> Found; 3] = [
-        |bytes, old, new| find_lines(bytes, old, new, Leniency::Space),
-        find_text,
-        |bytes, old, new| find_lines(bytes, old, new, Leniency::Characters),
-    ];
-    let found = finders.iter().map(|find| find(bytes, old, new));
-    found.into_iter().find(|found| *found != Found::Nowhere).unwrap_or(Found::Nowhere)
+    let or_else = |found: Found, next: &dyn Fn() -> Found| match found {
+        Found::Nowhere => next(),
+        Found::Once(_) | Found::UnknownIndent(..) | Found::Several(..) => found,
+    };
+    let found = find_lines(bytes, old, new, Leniency::Space);
+    let found = or_else(found, &|| find_text(bytes, old, new));
+    or_else(found, &|| find_lines(bytes, old, new, Leniency::Characters))
 }
 
 /// Returns the plain text of a line, without white space at its ends.

@@ -152,13 +152,13 @@ impl<'a> Indents<'a> {
             None if anchor.is_empty() => return Some(part.to_vec()),
             Some(_) | None => return None,
         };
-        let count = |unit: usize| (part.len() % unit == 0).then(|| part.len() / unit);
+        let count = |unit: usize| part.len().is_multiple_of(unit).then(|| part.len() / unit);
         match style {
             IndentStyle::Tabs if all(part, b'\t') => Some(part.to_vec()),
             IndentStyle::Tabs if all(part, b' ') => Some(vec![b'\t'; count(self.written_unit?)?]),
             IndentStyle::Spaces(unit) if all(part, b' ') => {
                 let levels = self.written_unit.and_then(count).zip(unit);
-                let fits = unit.is_none_or(|unit| part.len() % unit == 0);
+                let fits = unit.is_none_or(|unit| part.len().is_multiple_of(unit));
                 match levels {
                     Some((levels, unit)) if !fits => Some(vec![b' '; levels * unit]),
                     Some(_) | None => Some(part.to_vec()),

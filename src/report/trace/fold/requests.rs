@@ -139,7 +139,7 @@ impl Trace {
                 self.request(event);
             }
             AfterFailure::Compact | AfterFailure::TooLong | AfterFailure::Nothing => {
-                self.spend(event, *usage, 0)
+                self.spend(event, *usage, 0);
             }
         }
     }
