@@ -223,7 +223,7 @@ impl Unit {
     }
 
     async fn go(&mut self, opening: Opening) -> Result<Arc<str>, Outcome> {
-        // News may need no word.
+        // A notification may need no answer.
         let may_be_silent = matches!(opening, Opening::News);
         let said = self.converse(opening).await?;
         match said.shortfall {
@@ -434,12 +434,12 @@ impl Unit {
         Err(Outcome::failed(FailureKind::Unfinished, message))
     }
 
-    /// Warns that an answer is not whole which the unit continues from, so that its outcome
-    /// does not say it.
+    /// Warns that an answer is incomplete. The unit continues from it, so its outcome does not
+    /// say so.
     async fn warn_of_shortfall(&self, shortfall: Option<Shortfall>) {
         let shortfall = match shortfall {
             Some(shortfall @ (Shortfall::OutputLimit | Shortfall::Withheld)) => shortfall,
-            // There is nothing of it that anybody could take for whole.
+            // It has no text that a reader could mistake for a complete answer.
             Some(Shortfall::Empty) | None => return,
         };
         let text = shortfall.message().into();

@@ -84,9 +84,9 @@ pub struct Hook {
 /// times out, or gives an answer that cannot be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Denies the subject of the hook.
+    /// Denies the call or prompt that the hook was asked about.
     Block,
-    /// Has a person asked.
+    /// Asks the user.
     Ask,
     /// Warns, and continues.
     Warn,

@@ -2,8 +2,8 @@
 //! width, typographic quotes, letters written as several characters.
 //!
 //! A model reads and writes plain characters in their place. This file says which
-//! plain text some bytes look like, and where in them each part of that text is. What is
-//! done with a match is the business of the tools.
+//! plain text some bytes look like, and where in them each part of that text is. The
+//! tools decide what to do with a match.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// Maximum characters of one cluster. Longer ones are no letters of any script.
+/// Maximum characters of one cluster. No letter of any script is longer.
 const CLUSTER_CAP: usize = 32;
 
 /// Returns text in Unicode's normal form C.
@@ -175,7 +175,7 @@ pub fn all_named(text: &str) -> impl Iterator<Item = String> + '_ {
         let first = cluster.chars().next()?;
         let is_beside_ascii = before.into_iter().chain(after).any(|c: char| c.is_ascii());
         before = cluster.chars().last();
-        // Joiners belong into many scripts and into emoji.
+        // Many scripts and emoji need joiners.
         let is_joiner = matches!(first, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
         if cluster.is_ascii() || (is_joiner && !is_beside_ascii) || !is_misread(cluster) {
             return None;
@@ -269,7 +269,7 @@ fn is_hidden(c: char) -> bool {
     plain_of(c) == Some("")
 }
 
-/// Returns what a character looks like; `None` if like itself.
+/// Returns what a character looks like; `None` if it looks like itself only.
 fn plain_of(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{a0}'

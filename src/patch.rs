@@ -171,7 +171,7 @@ impl Patch {
 }
 
 impl FilePatch {
-    /// Returns the paths that it names: the file's, and where that is moved to.
+    /// Returns the paths that it names: the file's, and the destination of a move.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let (path, to) = match self {
             Self::Add { path, content: _ } | Self::Delete { path } => (path, None),
@@ -181,8 +181,8 @@ impl FilePatch {
     }
 }
 
-/// Returns the text of a patch with other paths in it; `None` if all stay. `other`
-/// gets each path and whether the name itself is meant, and not what it leads to.
+/// Returns the text of a patch with replaced paths; `None` if no path changes. `other`
+/// gets each path, and whether the name itself is meant instead of a link's target.
 #[must_use]
 pub fn with_other_paths(
     text: &str,
@@ -225,7 +225,7 @@ impl Hunk {
 }
 
 impl Line {
-    /// Returns what stands in the line.
+    /// Returns the text of the line.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {

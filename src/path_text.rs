@@ -49,7 +49,7 @@ pub fn from_text(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// Why a text is not taken for a path: a shell or a browser would read it as another.
+/// The error for a text that a shell or a browser would expand to another path.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
     "`{text}` begins with `{start}`, which tools do not expand: it would name a file or directory \
@@ -70,7 +70,7 @@ pub struct Unexpanded {
 /// # Errors
 ///
 /// It begins with `~`, a variable or a scheme, and nothing here has that name. Such a
-/// text is always meant for somebody who expands it.
+/// text is always written for a program that expands it.
 pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Unexpanded> {
     if let Some(start) = expandable(text)
         && root.join(start).symlink_metadata().is_err()

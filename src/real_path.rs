@@ -21,7 +21,7 @@ const ENTRIES_CAP: usize = 10_000;
 ///
 /// If a name is missing and exactly one entry of its directory is the same name in
 /// another Unicode normal form, that entry is meant: macOS writes `é` as two
-/// characters, and nobody sees which of both a name has.
+/// characters, and a reader cannot see which form a name has.
 ///
 /// # Errors
 ///
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(found, root.join(two).join("\u{212b}.txt"));
         assert_eq!(locate(&root.join(one).join("new")).unwrap(), root.join(two).join("new"));
         assert_eq!(locate(&root.join("l\u{ed}nk")).unwrap(), root.join("nowhere"));
-        // A name that is there is meant itself, and of two others neither.
+        // An existing name means itself; two candidates are ambiguous.
         std::fs::create_dir(root.join(one)).unwrap();
         assert_eq!(locate(&root.join(one)).unwrap(), root.join(one));
         for name in ["e\u{323}\u{302}", "\u{1eb9}\u{302}"] {

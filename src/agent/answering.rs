@@ -1,7 +1,7 @@
 //! What counts as a unit's answer: its last word, or where a schema asks for
 //! it, what a call of StructuredOutput was given.
 //!
-//! One rule for all units: if the last word is not whole, the unit has failed, and the
+//! One rule for all units: if the last answer is incomplete, the unit has failed, and the
 //! text is its partial result. The parent's text, a row of a map, a flow's step, a review
 //! and the exit code all follow from that outcome.
 //!
@@ -22,7 +22,7 @@ pub const TRIES_CAP: u32 = 5;
 /// Most characters of the last misfit that a failure tells of.
 const WHY_CAP: usize = 400;
 
-/// Reason why a unit's last word is not whole.
+/// Reason why a unit's last answer is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shortfall {
     /// It stops at the model's output limit.
@@ -61,12 +61,12 @@ impl Shortfall {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LastWord {
     pub(super) text: Arc<str>,
-    /// Why it is not whole; `None` if it is.
+    /// Why it is incomplete; `None` if it is complete.
     pub(super) shortfall: Option<Shortfall>,
 }
 
 impl LastWord {
-    /// Reads how whole a text is from the reason that the model stopped for.
+    /// Creates one with the shortfall that the model's stop reason implies.
     pub(super) fn new(text: Arc<str>, stop: StopReason) -> Self {
         let shortfall = match stop {
             StopReason::MaxTokens => Some(Shortfall::OutputLimit),
@@ -79,9 +79,9 @@ impl LastWord {
         Self { text, shortfall }
     }
 
-    /// Returns the answer of a unit that says something more after this one.
+    /// Returns the unit's answer after a later answer.
     ///
-    /// Having nothing to add takes nothing back.
+    /// A later answer that is empty does not replace this one.
     pub(super) fn superseded_by(self, later: Self) -> Self {
         let has_nothing_to_add = match later.shortfall {
             Some(Shortfall::OutputLimit | Shortfall::Withheld) => false,
@@ -105,7 +105,7 @@ impl LastWord {
         };
         match self.text.trim() {
             "" => what.to_owned(),
-            // On a line of its own: the first one is the same for all that fail so.
+            // On its own line, so that all failures of this kind share their first line.
             text => format!("{what}\nit wrote: {text}"),
         }
     }

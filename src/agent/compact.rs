@@ -136,9 +136,9 @@ struct Rooms {
 /// Where a compaction cuts a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cut {
-    /// The place behind the last answer. What is before it is summed up.
+    /// The place after the last answer. Everything before it is summarized.
     answered: usize,
-    /// The place from which on everything stays as it is. Prompts between `answered` and
+    /// The place from which everything is kept. Prompts between `answered` and
     /// here are set aside.
     kept: usize,
 }

@@ -6,7 +6,7 @@ use super::size;
 use crate::message::{Message, Output, Prefix};
 use crate::prompt;
 
-/// Characters that remain of a user message that is left out: enough to tell what it was
+/// Characters that remain of a user message that is left out: enough to show what it was
 /// about.
 const PROMPT_START: usize = 1_000;
 

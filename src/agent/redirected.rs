@@ -1,7 +1,7 @@
 //! Paths into the workspace, in the calls of a unit that works in a copy of it.
 //!
-//! They are replaced before anything judges the call: hooks, the guard, people and
-//! the tool all get the path of the file that is opened.
+//! They are replaced before hooks, the guard, the user and the tool see the call, so
+//! all of them get the path of the file that is opened.
 
 use serde_json::Value;
 

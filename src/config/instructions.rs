@@ -2,7 +2,7 @@
 //!
 //! Every directory from the repository's root down to the working directory may
 //! have a file, and each file may import others (`imports`). The text goes to
-//! the model as it is. A repository's file is read only if it truly lies in the
+//! the model as it is. A repository's file is read only if its real path is in the
 //! repository: a link must not send a private file to a provider.
 
 mod imports;
@@ -33,9 +33,9 @@ pub type MayRead<'a> = &'a dyn Fn(&Path) -> Result<(), String>;
 /// repository root down to the working directory: the nearest come last. What
 /// a file imports comes before it.
 ///
-/// A text that is too long is cut and says so, one that cannot be read says
-/// why. If all of them are longer than [`ALL_INSTRUCTIONS_CAP`], the farthest
-/// are left out, which is said in their place.
+/// A text that is too long is cut, with a note. A note replaces a text that cannot
+/// be read. If all of them together exceed [`ALL_INSTRUCTIONS_CAP`], notes replace
+/// the farthest.
 #[must_use]
 pub fn instructions(
     (cwd, repo_root): (&Path, Option<&Path>),
@@ -101,7 +101,7 @@ impl InstructionFiles<'_> {
     }
 }
 
-/// Leaves out what there is no room for. The user's texts and then the nearest
+/// Leaves out the texts that exceed the limit. The user's texts and then the nearest
 /// ones keep their places.
 fn leave_out_farthest(texts: &mut [(PathBuf, String)], users: usize) {
     let mut room = ALL_INSTRUCTIONS_CAP;

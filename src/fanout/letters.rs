@@ -1,5 +1,5 @@
 //! Messages to units in the background: to one that works, or to a conversation that
-//! has ended and goes on with them.
+//! has ended and that they continue.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Conversations of ended units that this process does not hold: those of an earlier
-//! process, those that were stopped, and those that ended long ago. They are made again
-//! from the session's log.
+//! process, those that were stopped, and those that ended long ago. They are rebuilt
+//! from the session log.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::session;
 use crate::tool::files::Seen;
 use crate::tool::{AgentCall, Delegate as _, Known, Task, TaskKind, ToolContext, Typed};
 
-/// Makes the conversation of a unit again that has ended, and what it worked with.
+/// Rebuilds the conversation of an ended unit, and its policy and tools.
 ///
 /// # Errors
 ///
-/// Why that cannot be, in words for a model.
+/// The reason why it cannot be rebuilt, worded for a model.
 pub(super) async fn recall(
     caller: &Caller,
     context: &ToolContext,
@@ -50,7 +50,7 @@ pub(super) async fn recall(
     })
 }
 
-/// Returns how the unit was declared that a conversation began with.
+/// Returns the declaration of the unit that began the conversation.
 fn find_first_head(events: &[Event], unit: UnitId) -> Option<&UnitHead> {
     let declared = |unit: UnitId| {
         events.iter().filter(|event| event.unit == unit).find_map(|event| {
@@ -62,12 +62,12 @@ fn find_first_head(events: &[Event], unit: UnitId) -> Option<&UnitHead> {
         Origin::Continued(before) => declared(before),
         Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Steps | Origin::Reused(_) => None,
     };
-    // A line may say anything, also that two units go on with each other.
+    // A damaged log may say that two units continue each other.
     std::iter::successors(declared(unit), before).take(events.len()).last()
 }
 
-/// Returns the task that a unit was declared for, as the call says it. Nobody called for
-/// one that the user started: that has no bounds of its own.
+/// Returns the task of a unit, from the arguments of the call that started it. A unit that
+/// the user started has no call, so its task has no limits of its own.
 fn task_of(events: &[Event], head: &UnitHead, known: &Known) -> Task {
     let arguments = head.call.as_ref().and_then(|id| {
         replies(events, head.parent).find_map(|replied| {
@@ -149,7 +149,7 @@ fn rebuild(caller: &Caller, (events, unit): (&[Event], UnitId), job: &Job) -> Re
     Ok(Here {
         model: model_of(caller, events, unit),
         tools,
-        // What it has seen of files may have changed since: it reads them again.
+        // Files that it has read may have changed since, so it must read them again.
         seen: Seen::default(),
         conversation: history.prefix().clone(),
         max_turns,

@@ -82,7 +82,7 @@ pub(super) fn words(complaint: &str) -> String {
         seen.push(line);
         let marks = ["fatal: ", "error: "];
         let said = marks.iter().find_map(|mark| line.strip_prefix(mark));
-        // A line that goes on with a sentence, or begins one behind another's end.
+        // A line that continues a sentence, or begins one after the end of another.
         let continues = said.is_none()
             && (words.ends_with(['.', ':', ',', ';', '!', '?'])
                 || line.starts_with(char::is_lowercase));
@@ -114,15 +114,15 @@ pub(super) fn no_tree(path: &Path, error: GitError) -> GitError {
     }
 }
 
-/// Returns the `.git` around a directory. Git passes over one whose `HEAD` is
-/// damaged, and says that there is none.
+/// Returns the `.git` of a directory or its ancestors. Git ignores one whose `HEAD`
+/// is damaged, and reports that there is no repository.
 fn damaged(directory: &Path) -> Option<PathBuf> {
     let found = directory.ancestors().map(|above| above.join(".git"));
     found.into_iter().find(|git| git.join("HEAD").symlink_metadata().is_ok())
 }
 
-/// Returns what a person can do about an error that git told in these words;
-/// `None` where the words say it themselves or nothing is known.
+/// Returns what the user can do about an error of git; `None` if git's message
+/// already says it or no remedy is known.
 pub(super) fn way_out(message: &str) -> Option<String> {
     let has = |any: &[&str]| any.iter().any(|words| message.contains(words));
     if has(&["dubious ownership", "is owned by someone else", "unsafe repository"]) {

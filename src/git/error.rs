@@ -1,4 +1,4 @@
-//! Why git did not do what it was asked, and the way out.
+//! Errors of git, and what the user can do about them.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::complaint;
 
-/// Why there is no change to look at.
+/// An error of git, or the reason why there is no change to review.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GitError {
     /// The directory is in no repository.
@@ -21,10 +21,10 @@ pub enum GitError {
         /// The directory.
         path: PathBuf,
     },
-    /// There is something that looks like a repository, and git passes over it.
+    /// A directory looks like a repository, but git does not accept it.
     #[error("git does not take {} for a repository", .path.display())]
     Damaged {
-        /// Its own directory.
+        /// The `.git` directory.
         path: PathBuf,
     },
     /// The repository is empty.
@@ -38,20 +38,20 @@ pub enum GitError {
         /// Where it may be instead.
         elsewhere: Elsewhere,
     },
-    /// A commit says that it has a parent, and that one is not here.
+    /// The clone lacks the parent of a commit.
     #[error("the parent of commit `{commit}` is not here{}", because(*.is_shallow))]
     NoParent {
-        /// The commit, as short as people name it.
+        /// The abbreviated name of the commit.
         commit: String,
-        /// Whether the clone was made without it.
+        /// Whether the clone is shallow, which explains why the parent is missing.
         is_shallow: bool,
     },
-    /// Two lines of commits never meet.
+    /// Two revisions have no common ancestor.
     #[error("`{}` and HEAD have no commit in common{}", .name.escape_debug(), because(*.is_shallow))]
     NothingInCommon {
-        /// What was to be compared with.
+        /// The revision that `HEAD` was to be compared with.
         name: String,
-        /// Whether they may meet in what the clone was made without.
+        /// Whether the clone is shallow, so that it may lack the common ancestor.
         is_shallow: bool,
     },
     /// Nothing differs.
@@ -60,26 +60,26 @@ pub enum GitError {
         /// What was looked at.
         title: String,
     },
-    /// There is no git.
+    /// No git is installed.
     #[error("git was not found; install it or put it on the PATH")]
     GitMissing,
-    /// The only git is one that the workspace holds.
+    /// The only git on the `PATH` is in the workspace.
     #[error("{} is not run, because it is in the workspace; put another git on the PATH", .path.display())]
     GitOfWorkspace {
         /// The program.
         path: PathBuf,
     },
-    /// Git did not do what it was asked.
+    /// A git command failed.
     #[error("git failed: {message}")]
     Failed {
-        /// In git's words where it said something.
+        /// Git's own message, if it printed one.
         message: String,
     },
 }
 
 impl GitError {
-    /// Returns what a person can do about it where git's own words tell; `None`
-    /// for what the error itself says.
+    /// Returns what the user can do about it; `None` if the error itself says it or
+    /// no remedy is known.
     #[must_use]
     pub fn way_out(&self) -> Option<String> {
         match self {
@@ -104,20 +104,20 @@ impl GitError {
     }
 }
 
-/// Where a branch may be that is not here.
+/// Where a branch may be that this clone lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Elsewhere {
     /// The remote `origin` had it when it was last asked.
     Tracked,
-    /// The remote `origin` may have it: nobody has asked.
+    /// The remote `origin` may have it: it has not been fetched from.
     Remote,
     /// The clone ends before it, as it is shallow.
     Older,
-    /// There is no more to be said.
+    /// Nothing is known about it.
     Unknown,
 }
 
-/// Says why commits are missing.
+/// Returns the reason why commits are missing, for the end of a message.
 fn because(is_shallow: bool) -> &'static str {
     if is_shallow { ": the clone is shallow" } else { "" }
 }

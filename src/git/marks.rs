@@ -1,7 +1,7 @@
-//! How the files of a working tree look that are not as they were committed.
+//! Sizes and times of the files of a working tree that differ from the commit.
 //!
-//! Two looks tell what has changed between them, without a snapshot: by size and
-//! times, as git itself tells.
+//! Comparing two sets of marks shows which files have changed in between, without a
+//! snapshot. Git itself detects changes in the same way.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -18,8 +18,8 @@ type FileMark = (u64, (i64, i64), (i64, i64));
 pub struct ChangeMarks(BTreeMap<PathBuf, Option<FileMark>>);
 
 impl ChangeMarks {
-    /// Looks at the working tree whose top is `top`. Of a directory in which all
-    /// is ignored, only its own entries count.
+    /// Records the marks of the working tree at `top`. For a directory in which all
+    /// files are ignored, only the directory itself is recorded.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl ChangeMarks {
         Ok(Self(marked.collect()))
     }
 
-    /// Returns the files that look otherwise than before.
+    /// Returns the files whose marks differ from those in `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Vec<PathBuf> {
         let names = self.0.keys().chain(before.0.keys());

@@ -171,7 +171,7 @@ struct IgnoredScan<'a> {
 }
 
 impl IgnoredScan<'_> {
-    /// Takes a file or what is in a directory, as far as it is work.
+    /// Adds a file, or the files of a directory, if they are work.
     fn look(&mut self, name: &Path) {
         let mut found = Vec::new();
         let (mut files, mut bytes) = (self.files, self.bytes);
@@ -204,7 +204,7 @@ impl IgnoredScan<'_> {
         }
     }
 
-    /// Returns that a file is in a cache, of which git lists a part alone.
+    /// Returns `Cache` if a directory above a file is a cache, of which git may list only a part.
     fn kind_of_cache_around(&self, name: &Path) -> Option<OmissionKind> {
         let above = name.ancestors().skip(1).take_while(|it| !it.as_os_str().is_empty());
         above.filter_map(|it| self.kind_of(it, true)).find(|kind| *kind == OmissionKind::Cache)
@@ -257,9 +257,9 @@ pub(super) fn empty(git: &Git, top: &Path) -> Result<Vec<PathBuf>, GitError> {
     Ok(empty)
 }
 
-/// Returns whether all files of a directory are in another one with the same
-/// bytes: then it is a copy, and nobody's work. What git keeps for itself about
-/// the time of files does not count.
+/// Returns whether another directory has all files of this one with the same bytes:
+/// then this one is a copy and not work. Git's own records of file times are
+/// ignored.
 #[must_use]
 pub fn is_copy(directory: &Path, of: &Path) -> bool {
     let mut left = vec![PathBuf::new()];

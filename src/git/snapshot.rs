@@ -15,7 +15,7 @@ use super::omission::{self, OmissionKind, OmittedPath};
 use super::{GitError, text_line};
 
 /// Maximum number of untracked files that are taken into a snapshot. More is a
-/// build directory that nobody ignores.
+/// build directory that is missing from `.gitignore`.
 const UNTRACKED_CAP: usize = 20_000;
 
 /// Maximum bytes of all untracked files of a snapshot. They are written into the
@@ -71,7 +71,7 @@ pub(super) fn stage(git: &Git, top: &Path, extent: StageExtent) -> Result<Staged
     let (seen, sparse): (Vec<FlaggedFile>, Vec<FlaggedFile>) =
         flagged.into_iter().partition(|it| !it.is_skipped || is_there(&it.name));
     staged.sparse = sparse.iter().map(|it| path(&it.name)).collect();
-    // Git looks at no file that is said to be unchanged or to be left alone.
+    // Git does not check files with `assume-unchanged` or `skip-worktree`.
     let seen: Vec<&[u8]> = seen.iter().map(|it| &*it.name).collect();
     for flag in ["--no-skip-worktree", "--no-assume-unchanged"] {
         update(git, &[flag], &seen)?;

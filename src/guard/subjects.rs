@@ -18,12 +18,12 @@ pub(super) struct Subjects {
     pub(super) words: Vec<String>,
     /// Its path, in every way the tool may read it.
     pub(super) paths: Vec<PathBuf>,
-    /// Directory entries that are changed themselves and lead elsewhere: links that are
-    /// deleted. Those of their directories are followed.
+    /// Directory entries that are links and are changed themselves: links that are deleted.
+    /// Links among their parent directories are followed.
     pub(super) entries: Vec<PathBuf>,
-    /// The originals of those, here or on another machine.
+    /// The originals of `entries`, here or on another machine.
     pub(super) original_entries: Vec<PathBuf>,
-    /// What the paths are copies of: whoever denies these means the copies, too.
+    /// The originals that the paths are copies of: a rule that denies these denies the copies, too.
     pub(super) originals: Vec<PathBuf>,
     /// The same on another machine: these are compared as they are.
     pub(super) elsewhere: Vec<PathBuf>,

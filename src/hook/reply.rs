@@ -2,7 +2,7 @@
 //!
 //! Exit status 0: what it printed counts, as JSON or, at some moments, as text
 //! for the model. 2: it blocks, and its complaint is why. Any other end is a
-//! failure, and so is an answer that cannot be understood. A denial counts in any
+//! failure, and so is an answer that cannot be interpreted. A denial counts in any
 //! case; what grants something counts only where nothing else was printed. What a
 //! failure means is decided last: a gate that fails stays shut.
 
@@ -215,7 +215,7 @@ impl Reply {
             if let Some(why) = unread.filter(|_| printed.starts_with(['{', '\u{feff}'])) {
                 return Err(unreadable(why));
             }
-            // Code may stand in a text for a model; an answer should not.
+            // A text for a model may contain code, but should not contain an answer.
             let is_answer = objects.iter().any(|it| it.is_at_an_end && !it.fields.is_empty());
             let message = if is_answer { HALF_JSON.into() } else { Arc::default() };
             return Ok(Self { context: printed.into(), message, ..Self::default() });

@@ -5,7 +5,7 @@
 //! backslash before whatever in an agent's text looks like such a mark, so that only
 //! the program can write one. All other bytes stay as they were written.
 //!
-//! A reader takes look-alikes for the mark, too: full-width characters, letters of
+//! A reader mistakes look-alikes for the mark, too: full-width characters, letters of
 //! other alphabets, invisible characters, any kind of line break. So texts are compared
 //! by [`fold`], in which each letter that is not ASCII stands for any letter.
 
@@ -17,15 +17,15 @@ use std::ops::Range;
 const TAGS: [&str; 4] =
     ["task-notification", "user-message", "fork-boilerplate", "system-reminder"];
 
-/// What the lines begin with in which the program says how an agent ended, or what is
-/// missing of its text.
+/// Beginnings of the lines in which the program says how an agent ended, or which part of
+/// its text is missing.
 const STATES: [&str; 6] =
     ["failed", "cancelled", "interrupted", "neverstarted", "completedwithout", "0morebytes"];
 
-/// How the program's note on an agent's worktree begins.
+/// Beginning of the program's note on an agent's worktree.
 const WORKTREE: &str = "itworkedinaworktree";
 
-/// Most characters of a line that are compared with a mark.
+/// Maximum characters of a line that are compared with a mark.
 const LOOKED_AT: usize = 80;
 
 /// Puts a backslash before everything in `text` that looks like a mark of the program.
@@ -90,7 +90,7 @@ fn with_backslashes<'a>(text: Cow<'a, str>, places: &[usize]) -> Cow<'a, str> {
     Cow::Owned(escaped)
 }
 
-/// Returns where the lines of a text are, whatever breaks them.
+/// Returns the ranges of a text's lines, with any kind of line break.
 fn split_lines(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     let ends = text.char_indices().filter(|(_, c)| breaks_line(*c));
@@ -218,7 +218,7 @@ fn is_rule(line: &str) -> bool {
         && seen.all(|folded| folded == '-')
 }
 
-/// Returns where something stands that may open a tag.
+/// Returns the positions of characters that may open a tag.
 fn tag_openings(text: &str) -> impl Iterator<Item = usize> {
     text.char_indices().filter(|(_, c)| fold(*c) == Some('<')).map(|(at, _)| at)
 }

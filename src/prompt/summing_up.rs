@@ -15,8 +15,8 @@ pub fn compact(hint: Option<&str>) -> String {
     text
 }
 
-/// Returns what stands in the place of an output of so many bytes that a
-/// summary is written without.
+/// Returns the placeholder for an output of `bytes` bytes that the request for a
+/// summary leaves out.
 #[must_use]
 pub fn output_left_out(bytes: usize) -> String {
     include_str!("../../prompts/output_left_out.md")

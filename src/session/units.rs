@@ -1,4 +1,4 @@
-//! The part of a log that one unit's conversation is made of.
+//! The events of a log that make up one unit's conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,8 +8,8 @@ use super::log::LogError;
 use super::read::{Entry, read};
 use crate::event::{Event, EventKind, Origin, UnitHead, UnitId};
 
-/// Reads the events of a unit, of those whose conversation it goes on with, and of the
-/// unit that started the first of them. The others are not parsed.
+/// Reads the events of a unit, of the units whose conversation it continues, and of the
+/// unit that started the first of them. Events of other units are not parsed.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub fn conversation_of(directory: &Path, unit: UnitId) -> Result<Vec<Event>, Log
     let heads = heads(directory)?;
     let mut wanted = BTreeSet::new();
     let mut next = Some(unit);
-    // A line may say anything, also that two units go on with each other.
+    // A damaged log may say that two units continue each other.
     while let Some(unit) = next.filter(|unit| wanted.insert(*unit)) {
         let Some(head) = heads.get(&unit) else { break };
         next = match head.origin {

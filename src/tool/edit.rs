@@ -179,7 +179,7 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
                 1 => "1 replacement".to_owned(),
                 count => format!("{count} replacements, at {} before", line_list(&text, &places)),
             };
-            // What stands in front of a text that begins within a line is the file's.
+            // If the text begins within a line, the start of that line is the file's own.
             let lines = text.split(|&byte| byte == b'\n');
             let note = foreign_note(lines, old.lines().skip(1), new.lines().skip(1));
             let excerpt = excerpt(&after, first, new.len());

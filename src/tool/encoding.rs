@@ -34,7 +34,7 @@ impl Encoding {
     }
 
     /// Returns the text of a file without its mark, and how it is written. Bytes that
-    /// are no valid UTF-16 are taken as they are.
+    /// are not valid UTF-16 are kept as they are.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> (Self, Cow<'_, [u8]>) {
         let encoding = Self::named_by(bytes);

@@ -1,9 +1,9 @@
-//! The workspace that a unit's own copy was made of.
+//! The workspace that a unit's own copy was made from.
 //!
 //! The file tools of such a unit work in the copy. A command that runs without
-//! a sandbox can reach the original all the same: what changes there while it
-//! runs is found here, and so is what tools change in other directories, so that
-//! nothing says that no file was changed.
+//! a sandbox can still reach the original. This module detects files that change
+//! there while it runs, and files that tools change in other directories, so that
+//! the result does not claim that no file was changed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub(super) struct OriginalWatch {
 }
 
 impl OriginalWorkspace {
-    /// The original at `top`, which the user knows as `called`.
+    /// Creates the original at `top`, which the user knows as `called`.
     #[must_use]
     pub fn new(top: PathBuf, called: PathBuf, copy: PathBuf) -> Self {
         let (is_told, strays) = (AtomicBool::new(false), Mutex::default());
@@ -92,8 +92,8 @@ impl OriginalWorkspace {
 }
 
 impl OriginalWatch {
-    /// Looks at the original if a command names it and nothing keeps the command
-    /// from changing it.
+    /// Starts to watch the original if a command names it and no sandbox prevents the
+    /// command from changing it.
     pub(super) async fn begin(
         workspace: &Workspace,
         call: &Granted,
@@ -113,7 +113,7 @@ impl OriginalWatch {
         .await
     }
 
-    /// Looks again, and returns what the model reads of it.
+    /// Looks again, and returns the note for the model.
     pub(super) async fn finish(self, root: &Path) -> String {
         let Self { original, git, before, files, merges } = self;
         let top = original.top.clone();

@@ -20,7 +20,7 @@ const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
 #[derive(Debug, Clone)]
 pub struct PathPattern {
     set: GlobSet,
-    /// Why it is no pattern, if it can only be read as a name.
+    /// Why it is not a valid pattern, if it can only be a literal name.
     problem: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl PathPattern {
         self.set.is_match(path)
     }
 
-    /// Refuses a text that is no pattern. For a caller who has found no file of that
+    /// Refuses a text that is not a valid pattern. For a caller who has found no file of that
     /// name.
     ///
     /// # Errors

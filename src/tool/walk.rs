@@ -132,13 +132,13 @@ fn is_in_ignored(root: &Path, directory: &Path) -> bool {
     false
 }
 
-/// An entry that a walk has come to.
+/// An entry that a walk has reached.
 pub enum WalkItem {
     /// It is part of the search.
     Entry(DirEntry),
-    /// It is not, because git ignores it or because it is hidden.
+    /// It is left out, because git ignores it or because it is hidden.
     LeftOut(DirEntry, OmissionCause),
-    /// More entries are left out than are counted.
+    /// The maximum of counted entries is reached; more are left out.
     MoreLeftOut,
     /// It could not be read.
     Unread(PathBuf),
@@ -246,7 +246,7 @@ pub fn is_file(entry: &DirEntry) -> bool {
 }
 
 /// Returns where a link leads that a walk does not follow, and whether that is a
-/// directory; `None` for anything else, and for a link to a place that the walk comes to
+/// directory; `None` for anything else, and for a link to a place that the walk reaches
 /// anyway.
 #[must_use]
 pub fn leads_out(entry: &DirEntry, real_base: &Path) -> Option<(PathBuf, bool)> {
@@ -305,7 +305,7 @@ pub struct Missing {
     pub binary: FileCount,
     /// Files that do not fit into memory.
     pub too_large: FileCount,
-    /// Files that are text up to a byte.
+    /// Files that are text only up to some byte.
     pub cut: Vec<String>,
     ignored: u64,
     hidden: u64,
@@ -465,7 +465,7 @@ mod tests {
         place
     }
 
-    /// Returns the files of a walk, those left out with a mark in front.
+    /// Returns the files of a walk; a mark precedes those that are left out.
     fn files(scope: &SearchScope, base: &Path) -> Vec<String> {
         let shown = |mark: &str, entry: &DirEntry| {
             format!("{mark}{}", entry.path().strip_prefix(base).unwrap().display())
@@ -515,7 +515,7 @@ mod tests {
         };
         assert!(is_in_ignored("", "dist/b") && is_in_ignored("", "dist"));
         assert!(!is_in_ignored("", "a") && !is_in_ignored("", ""));
-        // Who works in an ignored directory has its own rules.
+        // A search that starts in an ignored directory uses that directory's own rules.
         assert!(!is_in_ignored("dist", "dist/b"));
     }
 

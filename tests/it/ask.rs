@@ -50,7 +50,7 @@ fn a_prompt_comes_from_the_command_line_from_standard_input_or_from_both() {
 #[test]
 fn an_open_and_silent_pipe_does_not_hang_a_run_that_has_a_prompt() {
     let (place, server) = (Place::new(), answering("Hello"));
-    // As a script runs it that was started with a pipe which nobody closes.
+    // As run by a script whose standard input is a pipe that no process closes.
     let script = place.asking(&server, &[]).by("sh", ["-c", "\"$@\"; exit $?", "sh"]);
     let finished = script.silent_stdin().run().exits(0);
     assert_eq!(finished.stdout, "Hello\n");

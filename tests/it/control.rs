@@ -356,7 +356,7 @@ fn an_input_that_ends_before_it_has_begun_or_in_a_line_is_an_end() {
         ("", 0, 0),
         ("\n", 0, 0),
         ("{\"type\":\"keep_alive\"}", 0, 0),
-        // Whoever wrote half a message waits for its result.
+        // A client that sent a truncated message waits for its result.
         ("{\"type\":\"user\"", 42, 1),
     ] {
         let place = Place::new();

@@ -175,8 +175,8 @@ impl Incoming {
         Self::unreadable(line, &format!("it is longer than {}", byte_size(LINE_CAP as u64)))
     }
 
-    /// Refuses a line of which only this is known, so that the client does not wait for an
-    /// answer.
+    /// Refuses a line that could not be parsed further, so that the client does not wait for
+    /// an answer.
     fn unreadable(line: &Skimmed, why: &str) -> Result<Self, BadLine> {
         let Skimmed { kind, uuid, request, answered, is_note } = line;
         match (kind.as_deref(), request, answered) {
@@ -480,7 +480,7 @@ mod tests {
         let latin: Vec<u8> =
             line("cafX").bytes().map(|byte| if byte == b'X' { 0xe9 } else { byte }).collect();
         assert_eq!(heard(&latin), "caf\u{fffd}");
-        // Half a line still tells whom it concerns.
+        // Even a truncated line may contain the id of its request.
         let broken = br#"{"type":"user","uuid":"u-1","message":{"role""#;
         match Incoming::read(broken) {
             Ok(Incoming::User(Message { prompt: Err(why), uuid, is_query: true })) => {

@@ -10,7 +10,7 @@ const ANCESTORS_CAP: usize = 1_000;
 /// The processes that may still write to standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StdinWriters {
-    /// A process that is no ancestor: another command of a pipeline.
+    /// A process that is not an ancestor: another command of a pipeline.
     Producer,
     /// An ancestor, or a process that is not visible.
     Starter {

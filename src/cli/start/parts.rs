@@ -81,8 +81,8 @@ pub(super) fn instructions(
     flags: &RunFlags,
     policy: &Policy,
 ) -> String {
-    // The text of a repository names these files, and not the user: so they are
-    // judged as in the default mode even if the run asks nobody.
+    // A repository's text names these files, not the user: so they are
+    // judged as in the default mode even if the run asks no questions.
     let policy = policy.narrowed(Some(Mode::Default), &[]);
     let may_read = |path: &Path| {
         let arguments = json!({"file_path": path_text::to_text(path)});

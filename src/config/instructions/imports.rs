@@ -16,8 +16,8 @@ const DEPTH_CAP: usize = 5;
 /// section in every system prompt.
 const FILES_CAP: usize = 100;
 
-/// Endings of files that a text surely means to import: if such a file is
-/// missing, that is told.
+/// Extensions of files that a text certainly means to import: a missing one is
+/// reported.
 const TEXTS: [&str; 4] = [".md", ".mdc", ".markdown", ".txt"];
 
 /// Marks that may follow a path without being part of it.
@@ -48,7 +48,7 @@ impl InstructionFiles<'_> {
         notes
     }
 
-    /// Finds the file that a word means; `None` if it is no import at all.
+    /// Finds the file that a word means; `None` if it is not an import.
     fn find(&self, from: &Path, word: &str) -> Option<(String, Result<PathBuf, String>)> {
         let trimmed = word.trim_end_matches(PUNCTUATION);
         let unanchored = trimmed.split('#').next().unwrap_or(trimmed);
@@ -141,8 +141,8 @@ fn prose(text: &str) -> Vec<String> {
     runs
 }
 
-/// Returns the mark of a line that opens or closes a code block, how often it
-/// stands there, and whether nothing follows it.
+/// Returns the fence character of a line that opens or closes a code block, how
+/// often it is repeated, and whether nothing follows it.
 fn fence_of(line: &str) -> Option<(char, usize, bool)> {
     let line = line.trim_start_matches([' ', '>', '-', '*']);
     let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
@@ -173,7 +173,7 @@ fn without_comments(text: &str) -> String {
 /// A text without its code spans.
 struct SpanlessText(String);
 
-/// Takes out the code spans: what stands between two runs of as many backticks.
+/// Removes the code spans: the text between two runs of equally many backticks.
 fn without_spans(text: &str) -> SpanlessText {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -183,7 +183,7 @@ fn without_spans(text: &str) -> SpanlessText {
         let inside = &rest[at + run..];
         match closing(inside, run) {
             Some(end) => {
-                // Something stands there: what follows begins no word.
+                // Text precedes it, so no word begins here.
                 kept.push('`');
                 rest = &inside[end + run..];
             }

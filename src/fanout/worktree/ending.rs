@@ -88,8 +88,8 @@ impl Worktrees {
         }
     }
 
-    /// Ends a worktree that has no change for the workspace. If there is something
-    /// in it that no patch holds, it stays.
+    /// Ends a worktree that has no change for the workspace. If it contains work
+    /// that is in no patch, it is kept.
     async fn unchanged(&self, work: Work, line: &Line) -> String {
         let original = work.own.place.workspace.original.as_ref();
         let has_changed = work.has_more_work() || original.is_some_and(|it| it.told().is_some());
@@ -268,7 +268,7 @@ fn files(conflicts: &[Conflict]) -> String {
 impl Work {
     fn new(own: OwnTree, name: String, found: TreeChanges, patch: PathBuf) -> Self {
         let TreeChanges { files: changes, mut left_out } = found;
-        // What was copied from the workspace is there still.
+        // Files that were copied from the workspace still exist there.
         left_out.retain(|it| {
             let (here, there) = (own.linked.tree.join(&it.path), own.snapshot.top.join(&it.path));
             !it.kind.may_be_work() || !is_copy(&here, &there)
@@ -281,7 +281,7 @@ impl Work {
         self.left_out.iter().any(|it| it.kind.may_be_work())
     }
 
-    /// Returns what else is to be said; `kept` is where the worktree stays.
+    /// Returns the remarks; `kept` is the directory of a worktree that is kept.
     fn remarks(&self, kept: Option<&Path>) -> EndRemarks {
         let mut remarks = EndRemarks::default();
         let is_put = |change: &&Change| {

@@ -11,7 +11,7 @@ use crate::path_text::to_text;
 /// Maximum number of names in one sentence.
 const NAMED_CAP: usize = 10;
 
-/// Says what of the workspace a worktree does not have; `None` if it has all.
+/// Names the parts of the workspace that a worktree lacks; `None` if it lacks nothing.
 pub(super) fn without(left_out: &[OmittedPath]) -> Option<String> {
     let names = listed(left_out.iter().map(|it| {
         let path = to_text(&it.path);
@@ -31,7 +31,7 @@ pub(super) fn without(left_out: &[OmittedPath]) -> Option<String> {
     ))
 }
 
-/// Names the work that no patch holds; `None` if there is none.
+/// Names the work that is in no patch; `None` if all of it is.
 pub(super) fn work_in(left_out: &[OmittedPath]) -> Option<String> {
     listed(left_out.iter().filter(|it| it.kind.may_be_work()).map(sized))
 }
@@ -93,7 +93,7 @@ impl EndRemarks {
         self.0.extend(sentence);
     }
 
-    /// Returns a note with all of it below.
+    /// Returns `note` with all sentences below it.
     pub(super) fn below(self, note: String) -> String {
         let lines = self.0.into_iter().map(|sentence| {
             let mut characters = sentence.chars();
@@ -104,7 +104,7 @@ impl EndRemarks {
     }
 }
 
-/// Returns something with its size.
+/// Returns the path with its kind, number of files and size.
 fn sized(left_out: &OmittedPath) -> String {
     let OmittedPath { path, kind, files, bytes } = left_out;
     let what = match kind {

@@ -1,9 +1,9 @@
 //! What paths mean to a unit that works in a copy of the workspace.
 //!
-//! Callers name files by their whole paths in the workspace. For a unit with a
-//! copy such a path means the file of the copy: else it would read what others
-//! do at the same time, and change what it must leave alone. Only a path is
-//! found here; whether the unit may touch it is decided about afterwards.
+//! Callers name files by their absolute paths in the workspace. For a unit with a
+//! copy such a path means the file of the copy: otherwise it would read changes that
+//! other units make at the same time, and change files that it must not touch. This
+//! module only finds the path; the policy then decides whether the unit may use it.
 
 use std::path::{Path, PathBuf};
 

@@ -5,10 +5,10 @@
 
 use super::fault::bounded_line;
 
-/// Most characters of a page that are shown.
+/// Maximum characters of a page that are shown.
 const SHOWN_CAP: usize = 120;
 
-/// Most bytes of a page that are read for its text.
+/// Maximum bytes of a page that are read for its text.
 const READ_CAP: usize = 16 * 1024;
 
 /// How the text of a page begins, in lower case. Cloudflare sends some errors as a

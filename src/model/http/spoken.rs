@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::model::retry::floor;
 
-/// Most levels of errors within errors that are looked into.
+/// Maximum depth of errors within errors that are searched.
 const DEPTH: usize = 4;
 
 /// Keys of a sentence, the most usual first.
@@ -52,7 +52,7 @@ pub(super) fn unlisted(value: &Value) -> &Value {
 }
 
 /// Returns whether a value says nothing: some servers send `"error": null`, `""`
-/// or `{}` beside good pieces.
+/// or `{}` in otherwise good chunks.
 pub(super) fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -85,7 +85,7 @@ fn sentence_within(value: &Value, depth: usize) -> String {
             spoken.to_string()
         }
     };
-    // OpenRouter says only that there is an error, and quotes it beside.
+    // OpenRouter's message says only that there is an error; `metadata` quotes it.
     match error.pointer("/metadata/raw").and_then(Value::as_str) {
         Some(raw) if !raw.trim().is_empty() => {
             let raw = quoted(raw).unwrap_or_else(|| Value::String(raw.to_owned()));
@@ -147,7 +147,7 @@ pub(super) fn status(value: &Value) -> Option<u16> {
     })
 }
 
-/// Returns whether an event that is no part of an answer is an error: by its
+/// Returns whether an event that is not part of an answer is an error: by its
 /// `error`, by its type, or because it has a sentence and no type.
 pub(super) fn is_error(value: &Value) -> bool {
     let value = unlisted(value);

@@ -113,7 +113,7 @@ pub fn retry_after_in(sentence: &str) -> Option<Duration> {
 }
 
 /// Reads the time that a text begins with: `3s`, `1m30.5s`, `20 seconds`, `1 minute
-/// and 5 seconds`. A number alone could be of anything.
+/// and 5 seconds`. A number without a unit could mean anything.
 fn spoken_time(text: &str) -> Option<Duration> {
     let is_mark = |c: char| c.is_whitespace() || "\"'`:=~(,".contains(c);
     let mut rest = text.trim_start_matches(is_mark);

@@ -1,6 +1,6 @@
-//! Characters that show nothing themselves and shape the letters beside them.
+//! Invisible characters that shape the letters next to them.
 //!
-//! Persian, Hindi and emoji cannot be written without joiners, nor Hebrew beside Latin
+//! Persian, Hindi and emoji cannot be written without joiners, nor Hebrew next to Latin
 //! without marks of direction. Where one of these has its ordinary place it is shown as
 //! it is; anywhere else it would only hide something.
 
@@ -25,7 +25,7 @@ impl Neighbour {
     }
 }
 
-/// Returns whether a character is one that what follows it makes ordinary.
+/// Returns whether the character after it decides if this character is ordinary.
 #[must_use]
 pub(super) fn is_undecided(character: char) -> bool {
     is_joiner(character) || is_mark(character)
@@ -68,13 +68,13 @@ fn is_joiner(character: char) -> bool {
     matches!(character, '\u{200c}' | ZWJ)
 }
 
-/// The marks of direction for a single place, which turn no text round.
+/// Direction marks that affect a single position and do not reorder text.
 fn is_mark(character: char) -> bool {
     matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}')
 }
 
 /// Returns whether a character belongs to a script whose letters change their form
-/// beside each other.
+/// next to each other.
 fn joins(character: char) -> bool {
     !super::is_hidden(character)
         && matches!(character,
@@ -148,8 +148,8 @@ fn is_pictograph(character: char) -> bool {
         | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Returns whether an emoji may end with a character: with itself, the wish for its
-/// colours, or a tone of skin.
+/// Returns whether an emoji may end with a character: an emoji, a variation selector for
+/// color, or a skin tone.
 fn ends_pictograph(character: char) -> bool {
     character == '\u{fe0f}' || is_pictograph(character)
 }

@@ -140,7 +140,7 @@ impl Descendant {
     }
 }
 
-/// Returns the processes that are no older than this, by their ids.
+/// Returns the processes that are not older than this one, by their ids.
 fn table(since: u64) -> HashMap<i32, ProcessRow> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -1,16 +1,16 @@
 //! The text of what a command prints for a terminal.
 //!
-//! Colours, titles and links are taken out, and what is printed over itself, as progress
-//! bars are, is there once, as it was last. It takes bytes as they come, in any encoding
+//! Colors, titles and links are removed, and a line that overwrites itself, such as a
+//! progress bar, appears once, in its final state. It takes bytes as they come, in any encoding
 //! that has ASCII as it is.
 
 use crate::tool::bound::is_continuation;
 
-/// Maximum bytes of a line that are kept to be printed over. A longer line is no progress
+/// Maximum bytes of a line that can still be overwritten. A longer line is not a progress
 /// bar.
 const LINE_CAP: usize = 8 * 1024;
 
-/// Maximum bytes of a title, a link or a picture. A sequence that does not end is none.
+/// Maximum bytes of a title, a link or a picture. A longer sequence is abandoned.
 const STRING_CAP: usize = 256 * 1024;
 
 /// Maximum columns that one sequence moves the cursor by.
@@ -101,7 +101,7 @@ impl TerminalText {
                 b'<'..=b'?' => SequenceState::Control { number, is_private: true, is_first },
                 b' '..=b'/' => SequenceState::Control { number, is_private: true, is_first },
                 ESCAPE => SequenceState::Escape,
-                // Not a sequence; a line is not to be lost for it.
+                // Not a sequence: the line must not be lost.
                 b'\n' => self.control(byte, text),
                 _ => {
                     if !is_private {
@@ -188,7 +188,7 @@ impl TerminalText {
                     }
                 }
             }
-            // Whatever is written elsewhere is written below.
+            // Text that is written elsewhere on the screen is appended below.
             b'A' | b'B' | b'E' | b'F' | b'H' | b'J' | b'd' | b'f' => self.break_line(text),
             _ => {}
         }
@@ -213,7 +213,7 @@ impl TerminalText {
         let mut rest = bytes;
         while !rest.is_empty() && self.cursor < self.line.len() {
             let length = width(rest, 0);
-            // The rest of a character that came in two pieces takes no other's place.
+            // The rest of a character that arrived in two pieces overwrites nothing.
             let is_rest = self.cursor > 0 && is_continuation(rest[0]);
             let old = if is_rest { 0 } else { self.width_at(self.cursor) };
             let range = self.cursor..self.cursor + old;

@@ -1,15 +1,15 @@
-//! The indentation of new lines: a model's own, as the file writes it.
+//! The indentation of new lines: the model's, converted to the file's style.
 //!
-//! The lines that were matched say how each indentation that the model wrote is written
-//! in the file. An indentation that none of them has is a known one and some levels more
-//! or less. What cannot be told from that is not guessed.
+//! The matched lines show how the file writes each indentation that the model wrote. An
+//! indentation that none of them has is computed from a known one by adding or removing
+//! levels. If that is not possible, the indentation is unknown; it is never guessed.
 
 use std::collections::BTreeMap;
 
 /// Widest indentation of one level, in spaces.
 const UNIT_CAP: usize = 8;
 
-/// Widths that levels have. Lines that are off by another one are aligned to something.
+/// Usual widths of a level. A line that is off by another width is aligned to something.
 const UNITS: [usize; 4] = [2, 3, 4, UNIT_CAP];
 
 /// Characters that a file writes for one level of indentation.
@@ -17,7 +17,7 @@ const UNITS: [usize; 4] = [2, 3, 4, UNIT_CAP];
 pub(in crate::tool) enum IndentStyle {
     /// One tab each.
     Tabs,
-    /// So many spaces each; `None` if nothing says how many.
+    /// This many spaces each; `None` if the number is unknown.
     Spaces(Option<usize>),
 }
 
@@ -141,7 +141,7 @@ impl<'a> Indents<'a> {
         real.strip_suffix(&*less).map(<[u8]>::to_vec)
     }
 
-    /// Writes a part of an indentation as the file does beside `anchor`.
+    /// Converts a part of an indentation to the style that the file uses next to `anchor`.
     fn levels(&self, part: &[u8], anchor: &[u8]) -> Option<Vec<u8>> {
         let all = |bytes: &[u8], one: u8| bytes.iter().all(|byte| *byte == one);
         let style = match self.style {
@@ -199,7 +199,7 @@ pub(in crate::tool) fn foreign_note<'a>(
 }
 
 /// Returns the spaces of one level: what all differences between indentations of spaces
-/// are multiples of. `None` if that is no level.
+/// are multiples of. `None` if that is not the width of a level.
 fn unit<'a>(indentations: impl Iterator<Item = &'a [u8]>) -> Option<usize> {
     let of_spaces = indentations.filter(|it| it.iter().all(|byte| *byte == b' '));
     let widths: Vec<usize> = of_spaces.map(<[u8]>::len).collect();
@@ -274,7 +274,7 @@ mod tests {
         check(file, &[("a", "\ta")], &["x", "\ty"], Some(&["\tx", "\t\ty"]));
         check(file, &[("a ", "a")], &["x", "    y"], Some(&["x", "\ty"]));
         check(file, &[("        a", "\t\ta")], &["    x"], Some(&["\tx"]));
-        // Nothing says what a width is that is no level, nor what a mixture is.
+        // Neither an unusual width nor a mixture can be converted.
         check(file, &[("    a", "\ta"), ("        b", "\t\tb")], &["       x"], None);
         check(file, &[("    a", "\ta")], &["    \t x"], None);
         check(file, &[("    a", "\t a")], &["      x"], None);

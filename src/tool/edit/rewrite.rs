@@ -1,8 +1,8 @@
-//! New lines in the place of matched ones, written as the file is written.
+//! Replaces matched lines by new ones in the file's style.
 //!
-//! A match that forgives something proves what the lines mean, not how they are to be
-//! written. So all that a model does not change is the file's own, byte for byte, and
-//! what it does change gets the file's indentation, or nothing is changed.
+//! A near match proves what the lines mean, not how they are to be written. So all text
+//! that the model does not change keeps the file's bytes, and new lines get the file's
+//! indentation. If the indentation is unknown, nothing is changed.
 
 use std::collections::VecDeque;
 
@@ -12,11 +12,11 @@ use crate::look_alike::merged;
 /// One step of rewriting matched lines, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tool) enum LineOp<'a> {
-    /// The next one stays.
+    /// Keeps the next matched line.
     Keep,
-    /// The next one goes.
+    /// Removes the next matched line.
     Remove,
-    /// This line comes.
+    /// Adds this line.
     Add(&'a [u8]),
 }
 
@@ -77,7 +77,7 @@ pub(in crate::tool) fn rewrite<'a>(
     Ok(rows)
 }
 
-/// Returns a new line as the file writes it.
+/// Returns a new line in the file's style.
 fn fitted(
     indents: &Indents<'_>,
     line: &[u8],

@@ -42,8 +42,8 @@ pub(super) enum Misfit {
     /// so many of its first ones do at most, from the line `near` on. If none does,
     /// `near` is the line that is nearest to the first; 0 if none is near.
     Missing { hunk: usize, after: usize, matched: usize, near: usize },
-    /// Its lines stand at `line`, with other white space, and how `new` is to be indented
-    /// there cannot be told.
+    /// Its lines are at `line`, with other white space, and the indentation of `new` there is
+    /// unknown.
     Unfit { hunk: usize, line: usize, new: String },
     /// Its lines stand at these lines.
     Several { hunk: usize, lines: Vec<usize> },

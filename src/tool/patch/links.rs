@@ -75,7 +75,7 @@ pub(super) fn find(
     Ok(links)
 }
 
-/// Returns what becomes of a deleted entry; `None` if it is no link.
+/// Returns the note about a deleted link; `None` if the entry is not a link.
 fn unlinked(
     workspace: &Workspace,
     places: &[PathBuf],
