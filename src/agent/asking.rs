@@ -166,8 +166,8 @@ impl Unit {
         let is_refused = failed.error.kind == ModelErrorKind::Request;
         let advice = self.model.advise(request, &refused).or_else(|| {
             (is_refused && self.history.follows_given_up()).then(|| {
-                "the conversation holds a message that was refused before; \
-                 `/rewind` in a chat takes it back"
+                "the conversation contains a message that was refused before; `/rewind` in a \
+                 chat removes it"
                     .to_owned()
             })
         });

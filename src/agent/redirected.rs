@@ -96,7 +96,7 @@ impl PathRedirects<'_> {
             }
             PathMeaning::Original => {
                 self.notes.push(format!(
-                    "{given} is not in your copy of the workspace: this is the workspace's own."
+                    "{given} is not in your copy: this is the one in the workspace itself."
                 ));
                 None
             }

@@ -164,7 +164,7 @@ fn plan_silence(role: StdinRole, writers: &StdinWriters) -> SilencePlan {
 
 fn say_waiting() {
     super::say(
-        &"note: waiting for standard input, which is open; if nothing is to come, close it or run \
+        &"note: waiting for standard input, which is open; if there is no input, close it or run \
           with `< /dev/null`",
     );
 }

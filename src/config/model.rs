@@ -222,11 +222,11 @@ pub fn note_of_preset(name: &str, config: &Config, environment: &Environment) ->
     let preset = preset.name;
     match find_server_instead(name, environment) {
         Some(_) => Some(format!(
-            "note: `{name}` is asked of the server of `{variable}`, not of the preset `{preset}`; for \
-             the preset add a table under `[models]` with `preset = \"{preset}\"`"
+            "note: `{name}` goes to the server of `{variable}`, not to the preset `{preset}`; to use \
+             the preset, add a table under `[models]` with `preset = \"{preset}\"`"
         )),
         None if is_of_family(name) => Some(format!(
-            "note: `{model}` is asked of the preset `{preset}`; a model `{name}` of the server of \
+            "note: `{model}` goes to the preset `{preset}`; a model `{name}` of the server of \
              `{variable}` is `{}:{name}`",
             server.name
         )),
@@ -239,8 +239,7 @@ fn hint_at_ollama(name: &str) -> String {
     let preset = Preset::split(name).filter(|_| is_of_family(name));
     preset.map_or_else(String::new, |(preset, _)| {
         format!(
-            "; its beginning was taken for the preset `{}`: a model `{name}` of Ollama is \
-             `ollama:{name}`",
+            "; the name selects the preset `{}`; for Ollama's model `{name}` write `ollama:{name}`",
             preset.name
         )
     })
@@ -434,7 +433,7 @@ mod tests {
         };
         let (url, key) = (("OPENAI_BASE_URL", "http://box/v1"), ("DASHSCOPE_API_KEY", "k"));
         assert!(
-            note(&[url], "qwen:7b").contains("the server of `OPENAI_BASE_URL`, not of the preset")
+            note(&[url], "qwen:7b").contains("the server of `OPENAI_BASE_URL`, not to the preset")
         );
         assert!(note(&[url, key], "qwen:qwen-max").contains("is `openai:qwen:qwen-max`"));
         assert_eq!(note(&[url, ("GROQ_API_KEY", "k")], "groq:a-b"), "");
@@ -443,7 +442,7 @@ mod tests {
             let (name, variable) = (name.to_owned(), "V".to_owned());
             ModelChoiceError::MissingKey { name, variable }.to_string()
         };
-        assert!(error("qwen:7b").ends_with("a model `qwen:7b` of Ollama is `ollama:qwen:7b`"));
+        assert!(error("qwen:7b").ends_with("for Ollama's model `qwen:7b` write `ollama:qwen:7b`"));
         assert!(error("groq:m").ends_with("hint: set `V`"));
     }
 

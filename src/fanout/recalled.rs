@@ -28,13 +28,13 @@ pub(super) async fn recall(
     unit: UnitId,
 ) -> Result<Parked, String> {
     let Some(directory) = caller.fanout.parking.log.clone() else {
-        return Err("nothing of this session is kept on disk".to_owned());
+        return Err("this session is not saved on disk".to_owned());
     };
     let reading = tokio::task::spawn_blocking(move || session::conversation_of(&directory, unit));
     let events = reading.await.expect("a log is read without panics");
     let events = events.map_err(|error| error.to_string())?;
     let Some(first) = find_first_head(&events, unit) else {
-        return Err("the session's log does not tell how it began".to_owned());
+        return Err("the session log does not say how it began".to_owned());
     };
     let job = job_of(context, first, task_of(&events, first, &caller.known()))?;
     let here = rebuild(caller, (&events, unit), &job)?;

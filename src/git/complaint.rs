@@ -29,11 +29,11 @@ const ADVICE: [(&[&str], &str); 11] = [
         &["unknown repository extension", "Expected git repo version", "unknown extension"],
         "this git does not know the repository's format: install a newer git",
     ),
-    (&["bad config", "bad numeric config", "bad boolean config"], "mend that configuration"),
+    (&["bad config", "bad numeric config", "bad boolean config"], "fix that configuration"),
     (
         &["not a git repository: ", "invalid gitfile format", "invalid gitfile"],
-        "its `.git` file leads to no repository: if the repository was moved, `git worktree \
-         repair` in it mends its worktrees; a submodule needs `git submodule update --init`",
+        "its `.git` file points to no repository: if the repository was moved, `git worktree \
+         repair` in it repairs its worktrees; a submodule needs `git submodule update --init`",
     ),
     (
         &["promisor", "lazy fetching disabled", "NO_LAZY_FETCH"],
@@ -213,7 +213,7 @@ mod tests {
             ("fatal: index uses link extension, which we do not understand", "a newer git"),
             ("fatal: unknown repository extension found:\n\tfrob", "install a newer git"),
             ("fatal: Expected git repo version <= 1, found 7", "install a newer git"),
-            ("fatal: bad config line 6 in file .git/config", "mend that configuration"),
+            ("fatal: bad config line 6 in file .git/config", "fix that configuration"),
             ("fatal: not a git repository: /gone/.git/worktrees/w", "`git worktree repair`"),
             ("fatal: invalid gitfile format: /r/.git", "`git worktree repair`"),
             (

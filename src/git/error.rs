@@ -86,7 +86,7 @@ impl GitError {
             Self::Failed { message } => complaint::way_out(message),
             Self::Damaged { path } => Some(format!(
                 "if its `HEAD` is damaged, `GIT_DIR={} git symbolic-ref HEAD refs/heads/main` \
-                 mends it",
+                 repairs it",
                 path.display()
             )),
             Self::NoWorkingTree { path: _ } => {

@@ -54,8 +54,8 @@ impl PathPattern {
         if written.starts_with('~') && rest_of_home.is_none() {
             let name = written.split('/').next().unwrap_or_default();
             return Err(format!(
-                "begins with `{name}`, which is read as no home directory; write it out from `//` \
-                 on, or `./{name}` for a file that is called so"
+                "begins with `{name}`, which is not expanded; write the absolute path from `//` \
+                 on, or `./{name}` for a file of that name"
             ));
         }
         let (absolute, has_one_slash) = match (rest_of_home, home, written.strip_prefix("//")) {

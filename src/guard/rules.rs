@@ -76,7 +76,7 @@ pub enum RuleError {
     },
     /// Its parentheses are empty.
     #[error(
-        "`{rule}` says nothing between its parentheses; write `{tool}` for every call of the tool"
+        "`{rule}` has nothing between its parentheses; write `{tool}` for every call of the tool"
     )]
     Empty {
         /// The rule.
@@ -450,8 +450,8 @@ mod tests {
     #[test]
     fn a_rule_that_can_match_nothing_is_refused_with_what_it_is_read_as() {
         for (rule, expected) in [
-            ("Read()", "says nothing between its parentheses; write `Read` for every call"),
-            ("Bash( )", "says nothing between its parentheses"),
+            ("Read()", "has nothing between its parentheses; write `Read` for every call"),
+            ("Bash( )", "has nothing between its parentheses"),
             ("Bash(:*)", "can match nothing: it names no command"),
             ("Bash(**)", "can match nothing: it names no command"),
             ("Read(\"a b\")", "is read as a path with the quotes \"a b\"; write it without"),

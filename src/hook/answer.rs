@@ -88,7 +88,8 @@ impl HookAnswer {
         };
         let input = find(&["updatedInput"]);
         if input.as_ref().is_some_and(|input| !input.is_object()) {
-            trouble = trouble.or(Some("answered an `updatedInput` that is no object".to_owned()));
+            trouble =
+                trouble.or(Some("answered an `updatedInput` that is not an object".to_owned()));
         }
         let is_after = event == HookEvent::PostToolUse;
         let denied = || denies_below(top, 0).then_some(HookDecision::Deny);
@@ -122,9 +123,9 @@ fn read_specific(top: &Map<String, Value>) -> Result<Map<String, Value>, String>
         }
         Some(Value::Array(items)) => match &items[..] {
             [Value::Object(fields)] => Ok(fields.clone()),
-            _ => Err("answered a `hookSpecificOutput` that is no object".to_owned()),
+            _ => Err("answered a `hookSpecificOutput` that is not an object".to_owned()),
         },
-        Some(_) => Err("answered a `hookSpecificOutput` that is no object".to_owned()),
+        Some(_) => Err("answered a `hookSpecificOutput` that is not an object".to_owned()),
     }
 }
 

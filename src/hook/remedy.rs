@@ -49,7 +49,7 @@ fn name_interpreter(file: &str) -> String {
 }
 
 fn find_it(file: &str, directory: &Path) -> String {
-    format!("`{file}` is not there: mend the path or `PATH` (it ran in `{}`)", directory.display())
+    format!("`{file}` does not exist: fix the path or `PATH` (it ran in `{}`)", directory.display())
 }
 
 /// Returns the file that a shell's message names: `./a` in `sh: 1: ./a: not found`.

@@ -93,7 +93,7 @@ impl Reply {
                 Self::combine(event, vec![answer], true).unwrap_or_else(Self::failed)
             }
             Answered::Json(other) => Self::failed(format!(
-                "answered what is no object: {}",
+                "answered with something that is not an object: {}",
                 first_lines(&other.to_string())
             )),
             Answered::Failed(why) => Self::failed(format!("failed: {why}")),

@@ -212,8 +212,8 @@ async fn a_command_that_hangs_floods_dies_or_does_not_listen_harms_nobody() {
         ("ended with signal 9", None),
         ("deaf", Some(HookDecision::Deny)),
         (
-            "could not be run: No such file or directory (os error 2); `/nowhere/at-all` is not \
-             there: mend the path or `PATH` (it ran in `/`)",
+            "could not be run: No such file or directory (os error 2); `/nowhere/at-all` does not \
+             exist: fix the path or `PATH` (it ran in `/`)",
             None,
         ),
     ];

@@ -59,7 +59,7 @@ async fn not_yours(context: &ToolContext, name: &str) -> ToolError {
     let name = short_name(name);
     if own.is_empty() {
         return ToolError::tell(format!(
-            "Agent \"{name}\" not found. None that you started is in the background."
+            "Agent \"{name}\" not found. You have no agents in the background."
         ));
     }
     // The latest: whoever mistakes one seldom means one from long ago.

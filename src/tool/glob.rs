@@ -336,7 +336,7 @@ mod tests {
             assert_eq!(place.call(&Glob, arguments).await.unwrap_err(), expected);
         }
         let refused = place.call(&Glob, json!({"pattern": "{a"})).await.unwrap_err();
-        assert!(refused.starts_with("Parameter \"pattern\" is no pattern: "), "{refused}");
+        assert!(refused.starts_with("Parameter \"pattern\" is not a valid pattern: "), "{refused}");
     }
 
     #[test]

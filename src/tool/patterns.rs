@@ -32,7 +32,7 @@ impl PathPattern {
     /// A sentence for the model that says what is wrong.
     pub fn compile(name: &str, pattern: &str) -> Result<Self, ToolError> {
         let refuse = |problem: &dyn std::fmt::Display| {
-            ToolError::tell(format!("Parameter \"{name}\" is no pattern: {problem}."))
+            ToolError::tell(format!("Parameter \"{name}\" is not a valid pattern: {problem}."))
         };
         let mut set = GlobSetBuilder::new();
         let problem = match glob(pattern) {
@@ -70,7 +70,8 @@ impl PathPattern {
         match &self.problem {
             None => Ok(()),
             Some(problem) => Err(ToolError::tell(format!(
-                "Parameter \"{name}\" is no pattern: {problem}. No file has that name either."
+                "Parameter \"{name}\" is not a valid pattern: {problem}. No file has that name \
+                 either."
             ))),
         }
     }
@@ -184,7 +185,7 @@ mod tests {
         let malformed = PathPattern::compile("pattern", "{a").unwrap();
         assert!(malformed.is_match(Path::new("{a")));
         let refused = malformed.refuse_malformed("pattern").unwrap_err().to_string();
-        assert!(refused.starts_with("Parameter \"pattern\" is no pattern: "), "{refused}");
+        assert!(refused.starts_with("Parameter \"pattern\" is not a valid pattern: "), "{refused}");
         assert!(refused.ends_with("No file has that name either."), "{refused}");
         assert!(PathPattern::compile("pattern", "a*").unwrap().refuse_malformed("pattern").is_ok());
     }

@@ -479,10 +479,7 @@ async fn tending_a_unit_that_is_not_ones_own_is_told_with_those_that_are() {
     }))
     .await;
     let outputs = story.outputs(UnitId::MAIN);
-    assert_eq!(
-        outputs[0],
-        "Agent \"agent-9\" not found. None that you started is in the background."
-    );
+    assert_eq!(outputs[0], "Agent \"agent-9\" not found. You have no agents in the background.");
     let mut refusals = outputs[2..].to_vec();
     refusals.sort_unstable();
     let mut expected = [

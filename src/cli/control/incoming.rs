@@ -142,7 +142,7 @@ impl Incoming {
             Err(error) => {
                 let mut skim = Skim::default();
                 skim.take(line);
-                return Self::unreadable(&skim.end(), &format!("it is no JSON object: {error}"));
+                return Self::unreadable(&skim.end(), &format!("it is not a JSON object: {error}"));
             }
         };
         match fields.get("type").and_then(Value::as_str) {
@@ -456,7 +456,8 @@ mod tests {
         let refused_message = |why: &str, uuid: Option<&str>| {
             Ok(Incoming::refused_message(why, uuid.map(str::to_owned)))
         };
-        let why = "it is no JSON object: invalid type: sequence, expected a map at line 1 column 0";
+        let why =
+            "it is not a JSON object: invalid type: sequence, expected a map at line 1 column 0";
         check(&json!([1]), refused_message(why, None));
         check(&json!({}), refused_message("it has no `type`", None));
         let dance = json!({"type": "dance", "uuid": "u-1"});
@@ -485,7 +486,7 @@ mod tests {
         match Incoming::read(broken) {
             Ok(Incoming::User(Message { prompt: Err(why), uuid, is_query: true })) => {
                 assert_eq!(uuid.as_deref(), Some("u-1"));
-                assert!(why.contains("it is no JSON object: EOF"), "{why}");
+                assert!(why.contains("it is not a JSON object: EOF"), "{why}");
             }
             other => panic!("{other:?}"),
         }

@@ -125,7 +125,7 @@ pub(super) fn plan(
                 steps.push(step);
             }
             Err(_) if change.is_ignored => {
-                let text = "the workspace has another one, which stays".to_owned();
+                let text = "the workspace has a different one, which is kept".to_owned();
                 left_behind.push(Conflict { path: change.path.clone(), text });
             }
             Err(text) => conflicts.push(Conflict { path: change.path.clone(), text }),

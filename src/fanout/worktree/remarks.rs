@@ -26,7 +26,7 @@ pub(super) fn without(left_out: &[OmittedPath]) -> Option<String> {
         }
     }))?;
     Some(format!(
-        "These of the workspace are not in it: {names}. A command can copy what is needed of them \
+        "The copy lacks these parts of the workspace: {names}. A command can copy what you need \
          from there."
     ))
 }
@@ -64,7 +64,7 @@ impl EndRemarks {
         });
         if let Some(names) = listed(names) {
             self.0.push(format!(
-                "not put into the workspace, though in the patch, are ignored files: {names}"
+                "in the patch, but not put into the workspace, are ignored files: {names}"
             ));
         }
     }
@@ -75,8 +75,8 @@ impl EndRemarks {
             left_out.iter().partition(|it| !it.kind.may_be_work());
         if let Some(names) = listed(caches.iter().map(|it| sized(it))) {
             let what = match kept {
-                Some(_) => "not taken along, since tools make them again",
-                None => "gone with it, since tools make them again",
+                Some(_) => "not copied, since tools can rebuild them",
+                None => "deleted with it, since tools can rebuild them",
             };
             self.0.push(format!("{what}: {names}"));
         }
@@ -150,7 +150,7 @@ mod tests {
         remarks.add_missing(&[left_out("lib", OmissionKind::Submodule, 1, 1)]);
         assert_eq!(
             remarks.below("[Note.]".to_owned()),
-            "[Note.]\n[Not taken along, since tools make them again: node_modules (12 files, 2 \
+            "[Note.]\n[Not copied, since tools can rebuild them: node_modules (12 files, 2 \
              MiB).]\n[In no patch, and only in the worktree, which is kept in /t: data.bin (1 \
              file, 85 MiB), clone (a repository of its own, 2 files, 2 KiB).]\n[It worked without \
              lib, which no worktree has.]"

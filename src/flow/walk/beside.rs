@@ -313,7 +313,7 @@ impl FailureStreak<'_> {
         let why = failure.message.lines().next().unwrap_or_default();
         let (count, kind) = (self.failed, failure.kind.as_str());
         Some(format!(
-            "the first {count} all failed in the same way ({kind}: {why}), so no more are begun; {}",
+            "the first {count} all failed in the same way ({kind}: {why}), so no more start; {}",
             gives_up.hint
         ))
     }

@@ -273,6 +273,6 @@ fn a_callback_that_answers_nothing_says_nothing() {
     let reply = says(HookEvent::PreToolUse, json!("deny"));
     assert_eq!(
         (reply.outcome, &*reply.reason),
-        (HookOutcome::Failed, "answered what is no object: \"deny\"")
+        (HookOutcome::Failed, "answered with something that is not an object: \"deny\"")
     );
 }

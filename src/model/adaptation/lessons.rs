@@ -87,8 +87,8 @@ pub(in crate::model) fn advice(said: &str, sent: &SentRequest<'_>) -> Option<Str
     let said = said.to_ascii_lowercase();
     if NO_TOOLS.iter().any(|words| said.contains(words)) && !sent.prefix.head.tools.is_empty() {
         return Some(
-            "the model takes no tools as it is served: use another model, or set \
-             `adaptations = [\"no_tools\"]` for it to talk without"
+            "the server supports no tools for this model: use another model, or set \
+             `adaptations = [\"no_tools\"]` to use this one without tools"
                 .to_owned(),
         );
     }

@@ -90,7 +90,7 @@ fn unlinked(
     let Some(was) = found else { return Ok(None) };
     let (shown, to) = (path_text::shown(&workspace.root, path), path_text::to_text(&was.to));
     let end = match path.exists() {
-        true => format!("{to}, where it led, stays"),
+        true => format!("its target {to} stays"),
         false => format!("it led nowhere: there is no {to}"),
     };
     let text = format!("Deleted the symbolic link {shown}; {end}.\n");

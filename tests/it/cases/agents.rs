@@ -193,7 +193,7 @@ fn an_agent_that_was_stopped_goes_on_from_the_log_and_without_one_says_why_not()
             let said = format!("{:?}", last.expect("it was asked").messages());
             assert!(said.contains("heard ") && said.contains("hang"), "{said}");
         } else {
-            let why = "cannot be continued: nothing of this session is kept on disk";
+            let why = "cannot be continued: this session is not saved on disk";
             assert!(outputs[5].contains(why), "{outputs:?}");
             assert!(last.is_none());
         }

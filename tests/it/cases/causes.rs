@@ -16,7 +16,7 @@ fn a_model_of_the_server_in_the_environment_is_asked_of_that_server() {
         let tine = variables.iter().fold(tine, |tine, (name, value)| tine.env(name, value));
         let finished = tine.run().exits(0);
         assert_eq!(finished.stdout, "OK\n");
-        let note = format!("note: `{name}` is asked of the server of `OPENAI_BASE_URL`");
+        let note = format!("note: `{name}` goes to the server of `OPENAI_BASE_URL`");
         assert!(finished.stderr.contains(&note), "{}", finished.stderr);
         let bodies = case.bodies();
         assert_eq!((bodies.len(), bodies[0]["model"].as_str()), (1, Some(name)));
@@ -27,9 +27,8 @@ fn a_model_of_the_server_in_the_environment_is_asked_of_that_server() {
 fn a_name_that_was_taken_for_a_preset_says_how_to_write_it() {
     let case = Case::open("model-name-like-a-preset");
     let finished = case.place.tine(["-m", "qwen:7b", "-p", "go"]).run().exits(52);
-    let expected = "error: model `qwen:7b` has no key\nhint: set `DASHSCOPE_API_KEY`; its beginning \
-                    was taken for the preset `dashscope`: a model `qwen:7b` of Ollama is \
-                    `ollama:qwen:7b`\n";
+    let expected = "error: model `qwen:7b` has no key\nhint: set `DASHSCOPE_API_KEY`; the name selects \
+                    the preset `dashscope`; for Ollama's model `qwen:7b` write `ollama:qwen:7b`\n";
     assert_eq!(finished.stderr, expected);
 }
 
@@ -74,7 +73,7 @@ fn every_error_of_git_names_a_way_out() {
             "config",
             |it| std::fs::write(it.place.work().join(".git/config"), "[core\n").unwrap(),
             "bad config line 1",
-            "mend that configuration",
+            "fix that configuration",
         ),
         (
             "HEAD",

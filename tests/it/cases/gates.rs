@@ -51,7 +51,7 @@ fn a_gate_that_cannot_be_understood_stays_shut() {
     let (output, is_written) = writes(&place, &settings);
     assert!(output.contains("ran past its limit of 0.05 s") && !is_written, "{output}");
     for (command, expected) in [
-        ("./not-there.sh", "`./not-there.sh` is not there: mend the path or `PATH`"),
+        ("./not-there.sh", "`./not-there.sh` does not exist: fix the path or `PATH`"),
         ("echo Traceback >&2; exit 1", "ended with exit status 1: Traceback"),
         ("echo hi; echo '{\"decision\": \"bl'", "it began: hi / {\"decision\": \"bl"),
         ("echo \"{'decision': 'block'}\"", "printed JSON that cannot be read"),
@@ -154,7 +154,7 @@ fn a_rule_that_can_match_nothing_is_an_error_wherever_it_is_written() {
     let place = Place::new();
     for (rule, expected) in [
         ("Read(app/[id)", "`Read(app/[id)` has a path pattern that cannot be read: `[` is not"),
-        ("Read()", "`Read()` says nothing between its parentheses"),
+        ("Read()", "`Read()` has nothing between its parentheses"),
         ("Raed(x)", "`Raed(x)` names no tool"),
         ("Read('x')", "`Read('x')` can match nothing: it is read as a path with the quotes"),
     ] {

@@ -70,10 +70,10 @@ fn every_line_of_a_client_has_a_result() {
         assert_eq!((results, code), (vec![Ok("answered".to_owned())], 0), "{shown}");
     }
     for (line, expected) in [
-        ("hello", "it is no JSON object: expected value"),
-        ("{\"type\":\"user\",\"message\"", "it is no JSON object: EOF"),
-        ("[]", "it is no JSON object: invalid type"),
-        ("\"hi\"", "it is no JSON object: invalid type"),
+        ("hello", "it is not a JSON object: expected value"),
+        ("{\"type\":\"user\",\"message\"", "it is not a JSON object: EOF"),
+        ("[]", "it is not a JSON object: invalid type"),
+        ("\"hi\"", "it is not a JSON object: invalid type"),
         ("{}", "it has no `type`"),
         ("{\"type\":\"prompt\",\"text\":\"hi\"}", "its `type` `prompt` is not known"),
         ("{\"type\":\"user\",\"message\":\"hi\"}", "content"),

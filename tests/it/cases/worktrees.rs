@@ -246,8 +246,8 @@ fn ignored_files_come_back_where_nothing_is_and_the_rest_is_named() {
         // The last one is there already, as it is.
         "5 changed files of it put into the workspace",
         "Git ignores some of these files: kept/k, out/deep/latest, out/deep/r.md, out/same, run.log.",
-        "ignored files: .env (the workspace has another one, which stays)",
-        "Gone with it, since tools make them again: node_modules (1 file, 3 bytes)",
+        "ignored files: .env (the workspace has a different one, which is kept)",
+        "Deleted with it, since tools can rebuild them: node_modules (1 file, 3 bytes)",
     ];
     play(&repository, &script(&replies, &[], &told), YOLO);
     let read = |name: &str| repository.place.read(name);
@@ -286,7 +286,7 @@ fn a_worktree_with_work_that_no_patch_holds_stays_until_that_is_gone() {
     assert_eq!(repository.place.read("a.txt").as_deref(), Some("2\n"));
     assert_eq!(worktrees(&repository), 2);
     let pruned = repository.place.tine(["worktree", "prune"]).run();
-    assert!(pruned.stderr.contains("it has files that no patch holds: big"), "{}", pruned.stderr);
+    assert!(pruned.stderr.contains("it has files that are in no patch: big"), "{}", pruned.stderr);
     assert!(pruned.stderr.contains("move what you need"), "{}", pruned.stderr);
     let listed = repository.git(&["worktree", "list", "--porcelain"]);
     for tree in listed.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1) {
