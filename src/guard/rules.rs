@@ -107,7 +107,7 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// If it is no rule, or can match nothing.
+    /// The text is not a valid rule, or the rule can match nothing.
     pub fn parse(text: &str, home: Option<&Path>) -> Result<Self, RuleError> {
         let text = text.trim();
         let rule = || text.to_owned();

@@ -118,7 +118,7 @@ impl LeftOut<'_> {
             && !self.shown.iter().any(|pattern| pattern.shows(real, &self.root))
     }
 
-    /// Tells whether a path is denied, or what it is a copy of.
+    /// Returns whether a path is denied, or the original that it is a copy of.
     fn matches_any(&self, denials: &[PathDenial<'_>], real: &Path) -> bool {
         let (here, elsewhere) = (self.copies.originals(real), self.copies.elsewhere(real));
         let mut paths = std::iter::once(real).chain(here.iter().chain(&elsewhere).map(|it| &**it));

@@ -1,9 +1,9 @@
-//! What one model of one server refuses, and how requests are changed for it.
+//! Changes to requests that one model of one server refuses.
 //!
-//! A session's log and history keep what was really said. An [`Adaptation`] is
-//! one small change that is made while a request is encoded, and only for the
-//! server that refused it without. The same conversation is always changed in the
-//! same way, and the change of a message depends only on earlier messages, so
+//! The session log and the history keep the original conversation. An [`Adaptation`]
+//! is one small change that is made while a request is encoded, and only for the
+//! server that refused the unchanged request. The same conversation is always changed
+//! in the same way, and the change of a message depends only on earlier messages, so
 //! later turns, forks and siblings still share their prefix.
 
 mod conversation;

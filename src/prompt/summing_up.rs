@@ -37,7 +37,7 @@ pub fn nothing_answered() -> &'static str {
     include_str!("../../prompts/nothing_answered.md").trim_end()
 }
 
-/// Returns what a model is told of an earlier message that did not fit.
+/// Returns the note for the model about an earlier message that did not fit.
 #[must_use]
 pub fn set_aside_as_too_long(message: &str) -> String {
     include_str!("../../prompts/set_aside_as_too_long.md").trim_end().replace("{message}", message)

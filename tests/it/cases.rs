@@ -9,13 +9,13 @@ mod agents;
 mod causes;
 /// Commands and what they leave running.
 mod commands;
-/// How an answer of a model ends, and what proves that it is whole.
+/// Ends of answers, and the proof that an answer is complete.
 mod endings;
 /// Tools that write: links, line ends, indentation, encodings, names.
 mod files;
 /// Hooks and rules that cannot be understood: the call does not run.
 mod gates;
-/// What is piped in, and what configuration files hold.
+/// Piped input, and the contents of configuration files.
 mod input;
 /// Instructions and agent definitions that a repository brings along.
 mod instructions;
@@ -23,7 +23,7 @@ mod instructions;
 mod mcp;
 /// Conversations that outgrow the context window.
 mod overflow;
-/// What reviewers of one change share.
+/// The shared part of the requests of one change's reviewers.
 mod reviews;
 /// Searches that have to say what they left out.
 mod searches;

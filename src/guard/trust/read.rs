@@ -132,7 +132,7 @@ impl Looking {
         }
     }
 
-    /// Tells whether a path below the root is a directory in which definitions are
+    /// Returns whether a path below the root is a directory in which definitions are
     /// looked for, and no link to one.
     fn is_directory(&self, path: &Path) -> bool {
         !is_passed_over(path)

@@ -1,8 +1,8 @@
-//! What a server's words of refusal ask for.
+//! Finds the adaptations that a server's error message suggests.
 //!
-//! Servers name what they refuse in no common form, so each family of refusals
-//! is a row of words. A row only proposes: an adaptation that changes nothing in
-//! the request is passed over, so a wrong guess costs one request at most.
+//! Servers word refusals in no common form, so each family of refusals is a row of
+//! search terms. A row only proposes adaptations, and one that changes nothing in
+//! the request is skipped, so a wrong guess costs one request at most.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ use crate::model::blame::blamed_tools;
 pub(super) const INNER_KEYS: [&str; 6] =
     ["reasoning_content", "strict", "cache_control", "is_error", "detail", "phase"];
 
-/// Keys of a request that no server can do without.
+/// Keys of a request that every server needs.
 const NEEDED_KEYS: [&str; 8] =
     ["model", "messages", "input", "stream", "tools", "system", "instructions", "contents"];
 

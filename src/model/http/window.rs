@@ -16,7 +16,7 @@ const LEAST: u64 = 512;
 /// Fields of error objects that hold the window: llama.cpp, then gateways.
 const FIELDS: [&str; 3] = ["n_ctx", "max_model_len", "context_length"];
 
-/// What providers write before the number, and Anthropic's `> 200000 maximum`.
+/// Texts that providers write before the number, and Anthropic's `> 200000 maximum`.
 static WORDS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?ix) (?: context \s (?: size | length | window ) (?: \s (?: is | of ) )? (?: \s only )?

@@ -20,7 +20,7 @@ impl Default for SafePieces {
 }
 
 impl SafePieces {
-    /// Takes the next piece, and appends what is known of it to `safe`.
+    /// Takes the next piece, and appends the part that can no longer change to `safe`.
     pub fn push(&mut self, piece: &str, safe: &mut String) {
         let whole = self.held.take().map(|held| format!("{held}{piece}"));
         let mut piece = whole.as_deref().unwrap_or(piece);

@@ -1,10 +1,10 @@
 //! The processes that a command has started and that are no longer in its group.
 //!
 //! A daemon, or a test runner that gives its workers a session of their own, leaves the
-//! process group. So each command carries a mark in its environment, which all that it
-//! starts inherits, and the table of processes is searched for the mark, and for the
-//! children of whatever has it. One that clears its environment and outlives its parent
-//! is not found.
+//! process group. So each command gets a mark in its environment, which all processes
+//! that it starts inherit. The process table is searched for processes with the mark and
+//! for their children. A process that clears its environment and outlives its parent is
+//! not found.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -148,7 +148,7 @@ fn table(since: u64) -> HashMap<i32, ProcessRow> {
     rows.filter(|(_, row)| row.descendant.started >= since).collect()
 }
 
-/// Returns what is known of a process; `None` if it has ended.
+/// Returns the row of a process; `None` if it has ended.
 fn row(id: i32) -> Option<ProcessRow> {
     let text = file(id, "stat")?;
     // The name of the program may hold anything; the fields begin behind its end.

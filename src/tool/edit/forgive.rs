@@ -20,7 +20,7 @@ pub(super) enum Found {
     Nowhere,
     /// In one place.
     Once(Fitted),
-    /// In one place, and how a new line is to be indented there cannot be told.
+    /// In one place, but the indentation of a new line there is unknown.
     UnknownIndent(Range<usize>, UnknownIndent),
     /// At these places.
     Several(Vec<usize>, Leniency),

@@ -18,7 +18,7 @@ use super::{Listing, Mode, Style, Wanted};
 /// Most characters of a matching line that are shown.
 const LINE_CAP: usize = 500;
 
-/// Most memory for one file. A search across lines holds the whole file, any other one
+/// Maximum memory for one file. A search across lines holds the whole file, any other one
 /// its longest line; what is larger is reported as not searched.
 const HEAP_CAP: usize = 16 * 1024 * 1024;
 

@@ -335,7 +335,7 @@ fn characters_that_look_alike_are_found_and_kept() {
     let expected = "\u{201c}it\u{2019}s\u{201d} x\nzero\u{200b}width x\ncafe\u{301} x\n\
                     soft\u{ad}hyphen x\nｆｎ（） x\nno\u{a0}break x\na\u{2014}b seven\nend\n";
     assert_eq!(place.read("a.md").as_deref(), Some(expected), "{outputs:?}");
-    // A Cyrillic letter is no plain form of another: its place is named.
+    // A Cyrillic letter is not a look-alike that is forgiven: the error names its place.
     let named = "The nearest is line 6 (it differs in U+00A0 (no-break space), U+043E (`о`))";
     assert!(outputs[7].contains(named), "{}", outputs[7]);
 }

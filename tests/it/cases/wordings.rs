@@ -96,7 +96,7 @@ async fn a_page_of_a_gateway_names_the_cause_that_its_status_tells() {
     // Cloudflare, in plain text.
     let error = refused(403, "text/plain", b"error code: 1020".to_vec()).await;
     assert_eq!(error.kind, Request, "{error}");
-    // JSON under a wrong type is not a page, and a byte order mark is no part of it.
+    // JSON with a wrong content type is not a page, and a byte order mark is not part of it.
     let error = refused(404, "text/html", "\u{feff}{\"error\":\"no such model\"}".into()).await;
     assert_eq!(&*error.message, "HTTP 404: no such model");
 }
