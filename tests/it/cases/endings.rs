@@ -161,7 +161,7 @@ async fn check(kind: Kind, name: &str, body: &str, expected: Ends) {
 
 /// The error's sentence is shown, whatever shape it has.
 async fn check_said(kind: Kind, body: &str, content_type: &'static str) {
-    let error = answer(kind, content_type, body).await.unwrap_err();
+    let error = answer(kind, content_type, body).await.expect_err("the body is an error");
     assert!(error.message.ends_with("error: out of order"), "{body}: {error}");
 }
 
@@ -195,7 +195,7 @@ async fn chat_completions_end_with_a_reason_or_with_their_mark() {
         ("counts last", sse(&[half(), counts.clone()]), Err(Cut)),
         ("a mark", done(&[half()]), Ok(StopReason::EndTurn)),
         ("a mark behind nothing", done(&[]), Err(Cut)),
-        ("a mark behind counts", done(&[counts.clone()]), Err(Cut)),
+        ("a mark behind counts", done(std::slice::from_ref(&counts)), Err(Cut)),
         ("a mark behind half a call", done(&[chat(call("{\"file"), Value::Null)]), Err(Cut)),
         ("a mark behind a call", done(&[chat(call("{}"), Value::Null)]), Ok(StopReason::ToolUse)),
         ("a word for no reason", sse(&[half(), ended(json!("null"))]), Err(Cut)),
@@ -263,7 +263,7 @@ async fn responses_end_with_their_last_event_only() {
     ] {
         check(Kind::Responses, name, &sse(&[text.clone(), last]), expected).await;
     }
-    let marked = sse(&[text.clone()]) + "data: [DONE]\n\n";
+    let marked = sse(std::slice::from_ref(&text)) + "data: [DONE]\n\n";
     check(Kind::Responses, "a mark", &marked, Err(Cut)).await;
     for (status, expected) in
         [("completed", Ok(StopReason::EndTurn)), ("in_progress", Err(Cut)), ("queued", Err(Cut))]

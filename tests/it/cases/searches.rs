@@ -49,8 +49,8 @@ fn what_git_ignores_is_counted_and_found_by_its_exact_path() {
     assert_eq!(outputs[2], format!("No match in . for needle\n{left_out}"));
 }
 
-#[test]
-fn whatever_a_search_skips_is_counted() {
+/// A directory with files of every sort that searches leave out.
+fn omitted_files() -> Place {
     let place = Place::new();
     place.write(".gitignore", "build/\n*.gen\n");
     for name in ["build/out.js", "x.gen", ".config/a.js", "lib/.ignore"] {
@@ -64,7 +64,14 @@ fn whatever_a_search_skips_is_counted() {
     std::fs::write(place.root().join("elsewhere/b.js"), "needle\n").expect("it was made");
     place.write("wide.txt", b"\xff\xfen\0e\0e\0d\0l\0e\0\r\0\n\0");
     place.write("mark.txt", "\u{feff}needle\r\nnext\r\n");
-    std::os::unix::fs::symlink(place.root().join("elsewhere"), place.work().join("link")).unwrap();
+    std::os::unix::fs::symlink(place.root().join("elsewhere"), place.work().join("link"))
+        .expect("the name is free");
+    place
+}
+
+#[test]
+fn whatever_a_search_skips_is_counted() {
+    let place = omitted_files();
     let search = |more: Value| {
         let mut arguments = json!({ "pattern": "needle" });
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -45,7 +45,7 @@ async fn refused(status: u16, content_type: &'static str, body: Vec<u8>) -> Mode
     let server = Server::start(move |_| Reaction::status(status, content_type, body.clone()));
     let settings = ServedSettings::new("m", "m", server.base_url());
     let model = Served::new(settings).expect("the server's address is one");
-    let error = ask(&model, request(&prefix(), 1)).await.unwrap_err();
+    let error = ask(&model, request(&prefix(), 1)).await.expect_err("it is refused");
     let host = server.base_url().replace("http://", "").replace("/v1", "");
     ModelError { message: error.message.replace(&host, "HOST"), ..error }
 }
@@ -131,7 +131,7 @@ async fn waits(body: &[u8]) -> [Option<u128>; 2] {
     let server = Server::start(move |_| Reaction::stream(event.clone()));
     let settings = ServedSettings::new("m", "m", server.base_url());
     let model = Served::new(settings).expect("the server's address is one");
-    let within = ask(&model, request(&prefix(), 1)).await.unwrap_err();
+    let within = ask(&model, request(&prefix(), 1)).await.expect_err("the stream breaks");
     [refusal, millis(within)]
 }
 
@@ -174,7 +174,7 @@ async fn a_header_and_a_sentence_are_both_waited_for() {
     });
     let settings = ServedSettings::new("m", "m", server.base_url());
     let model = Served::new(settings).expect("the server's address is one");
-    let error = ask(&model, request(&prefix(), 1)).await.unwrap_err();
+    let error = ask(&model, request(&prefix(), 1)).await.expect_err("it is refused");
     assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
 }
 
