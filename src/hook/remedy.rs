@@ -76,9 +76,9 @@ mod tests {
             (126, "Permission denied", Some("`chmod +x ./a.py`")),
             (126, "bash: ./a.py: Is a directory", Some("name a program")),
             (126, "bash: ./a.py: cannot execute binary file", Some("must be a program")),
-            (127, "sh: 1: ./a.py: not found", Some("`./a.py` is not there")),
-            (127, "bash: line 1: jq: command not found", Some("`jq` is not there")),
-            (127, "", Some("`./a.py` is not there")),
+            (127, "sh: 1: ./a.py: not found", Some("`./a.py` does not exist")),
+            (127, "bash: line 1: jq: command not found", Some("`jq` does not exist")),
+            (127, "", Some("`./a.py` does not exist")),
             (1, "Traceback", None),
             (0, "", None),
         ] {
