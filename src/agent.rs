@@ -39,7 +39,7 @@ use crate::skill::Followed;
 use crate::tool::{AgentCall, AnswerSchema, ForkPoint, Registry, Task, ToolContext};
 use crate::tool_name::{AGENT, canonical};
 
-use answering::{Answering, Judged, LastWord, Shortfall, Turned};
+use answering::{Answering, Judged, FinalAnswer, Shortfall, Turned};
 use following::begun;
 use images::Room;
 use loops::Loops;
@@ -234,10 +234,10 @@ impl Unit {
     }
 
     /// Takes turns until there is nothing left to do, and returns the last word.
-    async fn converse(&mut self, opening: Opening) -> Result<LastWord, Outcome> {
+    async fn converse(&mut self, opening: Opening) -> Result<FinalAnswer, Outcome> {
         let is_told_news = matches!(opening, Opening::News);
         let (mut next, answer) = self.open(opening).await?;
-        let mut answer = LastWord::from(answer);
+        let mut answer = FinalAnswer::from(answer);
         let (mut turn, mut held) = (0, 0);
         let mut loops = Loops::default();
         let mut answering = Answering::new(self.answer.is_some());
@@ -365,7 +365,7 @@ impl Unit {
         let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
         self.context.line.tell(UnitEvent::Replied(replied)).await;
         if reply.calls.is_empty() {
-            return Ok(Turned::Said(LastWord::new(reply.text.as_str().into(), stop)));
+            return Ok(Turned::Said(FinalAnswer::new(reply.text.as_str().into(), stop)));
         }
         self.mark_fork_point(&reply.calls);
         loops.begin(turn);

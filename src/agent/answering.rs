@@ -59,13 +59,13 @@ impl Shortfall {
 
 /// Text of an answer that has no calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct LastWord {
+pub(super) struct FinalAnswer {
     pub(super) text: Arc<str>,
     /// Why it is incomplete; `None` if it is complete.
     pub(super) shortfall: Option<Shortfall>,
 }
 
-impl LastWord {
+impl FinalAnswer {
     /// Creates one with the shortfall that the model's stop reason implies.
     pub(super) fn new(text: Arc<str>, stop: StopReason) -> Self {
         let shortfall = match stop {
@@ -111,7 +111,7 @@ impl LastWord {
     }
 }
 
-impl From<Arc<str>> for LastWord {
+impl From<Arc<str>> for FinalAnswer {
     fn from(text: Arc<str>) -> Self {
         Self { text, shortfall: None }
     }
@@ -121,7 +121,7 @@ impl From<Arc<str>> for LastWord {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turned {
     /// Its answer had no calls.
-    Said(LastWord),
+    Said(FinalAnswer),
     /// It made calls; the last one that gives an answer, if any was such.
     Called(Option<Given>),
 }
@@ -143,7 +143,7 @@ pub(super) enum Judged {
     /// The same, after it is reminded of its answer.
     Reminded,
     /// It has this to say.
-    Answered(LastWord),
+    Answered(FinalAnswer),
 }
 
 /// Where a unit stands with its answer.
@@ -169,7 +169,7 @@ impl Answering {
         match turned {
             Turned::Said(said) if !self.is_wanted => Ok(Judged::Answered(said)),
             // It was told something after its answer, and has nothing to add.
-            Turned::Said(_) if self.has_answered => Ok(Judged::Answered(LastWord::default())),
+            Turned::Said(_) if self.has_answered => Ok(Judged::Answered(FinalAnswer::default())),
             Turned::Said(said) => self.failed(&said.describe_misfit()).map(|()| Judged::Reminded),
             Turned::Called(None) => Ok(Judged::GoesOn),
             Turned::Called(Some(Given::Answer(answer))) => {
@@ -179,7 +179,7 @@ impl Answering {
             Turned::Called(Some(Given::Misfit(why))) => match self.failed(&why) {
                 Ok(()) => Ok(Judged::GoesOn),
                 // It has an answer; that it could not better it loses nothing.
-                Err(_) if self.has_answered => Ok(Judged::Answered(LastWord::default())),
+                Err(_) if self.has_answered => Ok(Judged::Answered(FinalAnswer::default())),
                 Err(outcome) => Err(outcome),
             },
         }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Turned {
-        Turned::Said(LastWord::new(text.into(), StopReason::EndTurn))
+        Turned::Said(FinalAnswer::new(text.into(), StopReason::EndTurn))
     }
 
     fn misfit() -> Turned {
@@ -226,13 +226,16 @@ mod tests {
         let given = |value| Turned::Called(Some(Given::Answer(value)));
         let answer = Judged::Answered(Arc::<str>::from(r#"{"a":1}"#).into());
         assert_eq!(answering.judge(given(json!({"a": 1}))), Ok(answer));
-        assert_eq!(answering.judge(said("and so on")), Ok(Judged::Answered(LastWord::default())));
+        assert_eq!(
+            answering.judge(said("and so on")),
+            Ok(Judged::Answered(FinalAnswer::default()))
+        );
         let two = Judged::Answered(Arc::<str>::from("2").into());
         assert_eq!(answering.judge(given(json!(2))), Ok(two));
         for _ in 1..TRIES_CAP {
             assert_eq!(answering.judge(misfit()), Ok(Judged::GoesOn));
         }
-        assert_eq!(answering.judge(misfit()), Ok(Judged::Answered(LastWord::default())));
+        assert_eq!(answering.judge(misfit()), Ok(Judged::Answered(FinalAnswer::default())));
     }
 
     #[test]
@@ -263,14 +266,18 @@ mod tests {
             ("", EndTurn, Some(Empty)),
             (" \n\t", ToolUse, Some(Empty)),
         ] {
-            assert_eq!(LastWord::new(text.into(), stop).shortfall, expected, "{text:?}, {stop:?}");
+            assert_eq!(
+                FinalAnswer::new(text.into(), stop).shortfall,
+                expected,
+                "{text:?}, {stop:?}"
+            );
         }
     }
 
     #[test]
     fn nothing_to_add_takes_nothing_back_and_a_later_fault_does() {
         use StopReason::{EndTurn, MaxTokens, Refusal};
-        let said = |(text, stop): (&str, StopReason)| LastWord::new(text.into(), stop);
+        let said = |(text, stop): (&str, StopReason)| FinalAnswer::new(text.into(), stop);
         for (first, later, expected) in [
             (("a", EndTurn), ("b", EndTurn), ("b", EndTurn)),
             (("a", EndTurn), (" ", EndTurn), ("a", EndTurn)),
@@ -293,7 +300,7 @@ mod tests {
     #[test]
     fn a_try_that_was_cut_off_says_so_and_what_it_wrote() {
         let mut answering = Answering::new(true);
-        let cut = || Turned::Said(LastWord::new("{\"a\":".into(), StopReason::MaxTokens));
+        let cut = || Turned::Said(FinalAnswer::new("{\"a\":".into(), StopReason::MaxTokens));
         for _ in 1..TRIES_CAP {
             assert_eq!(answering.judge(cut()), Ok(Judged::Reminded));
         }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_once_no_file_has_that_name() {
+    fn a_malformed_pattern_is_refused_if_no_file_has_that_name() {
         let malformed = PathPattern::compile("pattern", "{a").unwrap();
         assert!(malformed.is_match(Path::new("{a")));
         let refused = malformed.refuse_malformed("pattern").unwrap_err().to_string();

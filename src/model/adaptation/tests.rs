@@ -343,7 +343,7 @@ fn a_tool_whose_schema_is_refused_is_left_out() {
 }
 
 #[test]
-fn what_nothing_mends_is_no_reason_to_change_anything() {
+fn refusals_that_no_adaptation_fixes_change_nothing() {
     let (model, learned) = model(Kind::Chat);
     let talk = request(&prefix(&[user("go")]));
     for words in ["bad request", "Conversation roles must alternate", "Could not process image"] {

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_stands_for_no_reason_is_none() {
+    fn placeholder_finish_reasons_are_absent() {
         for word in ["", " ", "null", "None", "NULL", "FINISH_REASON_UNSPECIFIED", "NOT_FINISHED"] {
             assert!(is_absent(word), "{word}");
         }
