@@ -139,7 +139,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         return Ok(Exit::Done);
     }
     let (typed, how) = typed(print, prompt_interactive, prompt)?;
-    if let (Some(typed), Some(_)) = (&typed, &command) {
+    if let (Some(typed), Some(_)) = (typed.as_ref().filter(|it| !it.is_empty()), &command) {
         return Err(Refusal::new(Exit::Usage, format!("`{typed}` is a prompt beside a command"))
             .hint("give a prompt or a command, not both"));
     }
@@ -176,9 +176,9 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     }
 }
 
-/// Returns the prompt, wherever it stands, and how it is to be answered.
+/// Returns the prompt, from a flag or alone, and how it is to be answered.
 fn typed(
-    print: Option<String>,
+    print: Option<Option<String>>,
     interactive: Option<String>,
     alone: Option<String>,
 ) -> Result<(Option<String>, How), Refusal> {
@@ -187,13 +187,12 @@ fn typed(
         (None, Some(_)) => How::InChat,
         (None, None) => How::Either,
     };
-    let behind = print.or(interactive).filter(|text| !text.is_empty());
-    match (behind, alone) {
-        (Some(_), Some(second)) => {
+    match (print.flatten().or(interactive), alone) {
+        (Some(first), Some(second)) if !first.is_empty() => {
             Err(Refusal::new(Exit::Usage, format!("`{second}` is a second prompt"))
                 .hint("put the whole prompt in quotes"))
         }
-        (first, second) => Ok((first.or(second), how)),
+        (first, second) => Ok((second.or(first), how)),
     }
 }
 
@@ -229,7 +228,7 @@ fn converse(
         }
         (InputFormat::Text, How::Printed | How::Either) => print::run(environment, run, typed),
         (InputFormat::StreamJson, How::Printed | How::InChat | How::Either) => {
-            control::run(environment, run, typed.as_deref())
+            control::run(environment, run, typed.as_deref().filter(|text| !text.is_empty()))
         }
     }
 }

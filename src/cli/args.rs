@@ -57,9 +57,8 @@ pub use trace::{TraceFlags, TraceFormat};
 #[command(name = "tine", version, disable_version_flag = true)]
 pub struct Arguments {
     /// Run one prompt and print the answer; `-` reads it from standard input
-    #[arg(short, long, alias = "prompt", value_name = "PROMPT", num_args = 0..=1,
-        default_missing_value = "")]
-    pub print: Option<String>,
+    #[arg(short, long, alias = "prompt", value_name = "PROMPT", num_args = 0..=1)]
+    pub print: Option<Option<String>>,
 
     /// Begin a chat with this prompt
     #[arg(short = 'i', long, value_name = "PROMPT", conflicts_with = "print")]

@@ -1,11 +1,13 @@
 //! The prompt: typed, piped, or both.
 //!
-//! Piped input is never dropped silently: tine waits for a pipe that another program may
-//! write to, and refuses to run without input that cannot come.
+//! Piped input is never dropped silently: tine waits for a pipe that another command
+//! visibly writes to. A pipe without a visible writer, or one that the parent process
+//! reads too, does not hang a run and does not fail a typed prompt: after a bounded wait
+//! tine continues without it, with a note.
 
 mod writers;
 
-use std::io::{self, IsTerminal as _, Read as _, Stdin};
+use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Stdin};
 use std::os::fd::AsFd as _;
 
 use nix::errno::Errno;
@@ -13,25 +15,31 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::exit::{Exit, Refusal};
 use crate::prompt::unused_tag;
-use writers::StdinWriters;
+use writers::{StdinPipe, StdinWriters};
 
 /// Most bytes read from standard input. More is no prompt, and no model could
 /// take it.
-const STDIN_CAP: u64 = 10 * 1024 * 1024;
+const STDIN_CAP: usize = 10 * 1024 * 1024;
 
-/// Silence after which a pipe's writers are looked at, in milliseconds.
-const SILENCE_MS: u16 = 1_000;
+/// Silence after which a pipe's writers are looked at, in seconds.
+const SILENCE: u16 = 1;
 
-/// Maximum silence of a pipe that only an ancestor process holds, in milliseconds. The
-/// ancestor may be about to write, or may have left the pipe open and wait for the
+/// Maximum silence of a pipe that may never be written to or closed, in seconds. Its
+/// writer may be about to write, or may have left the pipe open and wait for the
 /// answer: then the run must not hang.
-const PATIENCE_MS: u16 = 30_000;
+const PATIENCE: u16 = 30;
+
+/// Maximum pause in the output of another command whose pipe the parent process reads
+/// too, in seconds: a build pauses for long, and `tail -f` never ends.
+const PAUSE: u16 = 300;
 
 /// The role of standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StdinRole {
     /// The prompt.
     Prompt,
+    /// The prompt, although a blank one was typed: a script's variable may be empty.
+    Substitute,
     /// An addition to the typed prompt.
     Beside,
     /// The prompt, if there is any input.
@@ -39,31 +47,34 @@ enum StdinRole {
 }
 
 /// The reaction to a pipe that is open and silent.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SilencePlan {
     /// Wait for input or the end of the pipe.
     Wait,
-    /// Wait for at most so many milliseconds, then fail.
-    WaitAtMost(u16),
-    /// Continue without input.
-    GoOn,
+    /// Wait for at most so many seconds, then continue with what has come.
+    WaitThenContinue(u16),
+    /// Wait for at most so many seconds, then fail.
+    WaitThenFail(u16),
+    /// Continue with what has come.
+    Continue,
     /// Fail: no input can come.
-    GiveUp,
+    Fail,
 }
 
 /// Puts the prompt together: what was typed and what is piped in.
 ///
-/// `-` or no typed prompt means that standard input is the prompt; otherwise
-/// what is piped in is added as a block. A terminal is never read.
+/// `-` or no typed prompt means that standard input is the prompt, and so does a blank
+/// one if anything is piped in; otherwise what is piped in is added as a block. A
+/// terminal is never read.
 ///
 /// # Errors
 ///
 /// If there is no prompt, or standard input cannot be read.
 pub(super) fn prompt(typed: Option<String>) -> Result<String, Refusal> {
-    let role = if typed_prompt(typed.as_deref()).is_some() {
-        StdinRole::Beside
-    } else {
-        StdinRole::Prompt
+    let role = match (typed.as_deref(), typed_prompt(typed.as_deref())) {
+        (_, Some(_)) => StdinRole::Beside,
+        (None | Some("-"), None) => StdinRole::Prompt,
+        (Some(_), None) => StdinRole::Substitute,
     };
     put_together(typed, role)?.ok_or_else(none)
 }
@@ -97,7 +108,7 @@ fn typed_prompt(typed: Option<&str>) -> Option<&str> {
 fn put_together(typed: Option<String>, role: StdinRole) -> Result<Option<String>, Refusal> {
     let typed = typed_prompt(typed.as_deref());
     let stdin = io::stdin();
-    let piped = if stdin.is_terminal() { String::new() } else { read(stdin, role)? };
+    let piped = if stdin.is_terminal() { String::new() } else { read(&stdin, role)? };
     Ok(match (typed, piped.trim_end()) {
         (Some(typed), "") => Some(typed.to_owned()),
         (Some(typed), piped) => {
@@ -109,56 +120,102 @@ fn put_together(typed: Option<String>, role: StdinRole) -> Result<Option<String>
     })
 }
 
-fn read(stdin: Stdin, role: StdinRole) -> Result<String, Refusal> {
-    if !wait_readable(&stdin, SILENCE_MS) {
-        match plan_silence(role, &writers::find_writers()) {
-            SilencePlan::Wait => say_waiting(),
-            SilencePlan::WaitAtMost(patience) => {
-                say_waiting();
-                if !wait_readable(&stdin, patience) {
-                    let seconds = (SILENCE_MS + patience) / 1_000;
-                    return Err(refuse_silence(&format!(
-                        "is open, but nothing came for {seconds} s"
-                    )));
-                }
-            }
-            SilencePlan::GoOn => {
-                super::say(
-                    &"note: standard input is open but silent, and was not opened for this \
-                      command; going on without it",
-                );
-                return Ok(String::new());
-            }
-            SilencePlan::GiveUp => {
-                return Err(refuse_silence("is open, but no other process can write to it"));
-            }
-        }
-    }
+fn read(stdin: &Stdin, role: StdinRole) -> Result<String, Refusal> {
     let mut bytes = Vec::new();
-    stdin.lock().take(STDIN_CAP + 1).read_to_end(&mut bytes).map_err(|error| {
-        Refusal::new(Exit::BadInput, format!("cannot read standard input: {error}"))
-    })?;
-    if bytes.len() as u64 > STDIN_CAP {
-        return Err(Refusal::new(
-            Exit::BadInput,
-            format!("standard input is longer than {} MiB", STDIN_CAP >> 20),
-        )
-        .hint("put it into a file and name the file in the prompt"));
+    loop {
+        if !wait_readable(stdin, SILENCE) && !outlast_silence(stdin, role, !bytes.is_empty())? {
+            break;
+        }
+        let mut stdin = stdin.lock();
+        let length = match stdin.fill_buf() {
+            Ok([]) => break,
+            Ok(chunk) => {
+                bytes.extend_from_slice(chunk);
+                chunk.len()
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
+            Err(error) => {
+                let message = format!("cannot read standard input: {error}");
+                return Err(Refusal::new(Exit::BadInput, message));
+            }
+        };
+        stdin.consume(length);
+        if bytes.len() > STDIN_CAP {
+            return Err(Refusal::new(
+                Exit::BadInput,
+                format!("standard input is longer than {} MiB", STDIN_CAP >> 20),
+            )
+            .hint("put it into a file and name the file in the prompt"));
+        }
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn plan_silence(role: StdinRole, writers: &StdinWriters) -> SilencePlan {
-    match (writers, role) {
-        (StdinWriters::Nobody, _) => SilencePlan::GiveUp,
-        (_, StdinRole::Prompt)
-        | (StdinWriters::Producer, StdinRole::Beside | StdinRole::Perhaps) => SilencePlan::Wait,
-        // The pipe belongs to the script that runs this command.
-        (StdinWriters::Starter { is_inherited: true }, StdinRole::Beside)
-        | (StdinWriters::Starter { .. }, StdinRole::Perhaps) => SilencePlan::GoOn,
-        (StdinWriters::Starter { is_inherited: false }, StdinRole::Beside) => {
-            SilencePlan::WaitAtMost(PATIENCE_MS - SILENCE_MS)
+/// Waits for more input as long as the writers of a silent pipe deserve it; returns
+/// whether the pipe can be read.
+fn outlast_silence(stdin: &Stdin, role: StdinRole, has_input: bool) -> Result<bool, Refusal> {
+    let plan = plan_silence(role, writers::find_writers(), has_input);
+    let limit = match plan {
+        SilencePlan::Wait => None,
+        SilencePlan::WaitThenContinue(seconds) | SilencePlan::WaitThenFail(seconds) => {
+            Some(seconds - SILENCE)
         }
+        SilencePlan::Continue => Some(0),
+        SilencePlan::Fail => {
+            return Err(refuse_silence("is open, but no other process can write to it"));
+        }
+    };
+    if !has_input && limit != Some(0) {
+        say_waiting();
+    }
+    // Without a limit the read itself waits.
+    let Some(limit) = limit else { return Ok(true) };
+    if limit > 0 && wait_readable(stdin, limit) {
+        return Ok(true);
+    }
+    if let SilencePlan::WaitThenFail(seconds) = plan {
+        return Err(refuse_silence(&format!("is open, but nothing came for {seconds} s")));
+    }
+    match (has_input, role) {
+        (true, _) => super::say(
+            &"note: standard input is still open but silent; going on with what has come from it",
+        ),
+        // There is nothing to go on with.
+        (false, StdinRole::Prompt | StdinRole::Substitute) => {}
+        (false, StdinRole::Beside | StdinRole::Perhaps) => super::say(
+            &"note: standard input is open but silent; going on without it (`< /dev/null` says \
+              that nothing comes)",
+        ),
+    }
+    Ok(false)
+}
+
+fn plan_silence(role: StdinRole, pipe: StdinPipe, has_input: bool) -> SilencePlan {
+    use SilencePlan::{Continue, Fail, Wait, WaitThenContinue, WaitThenFail};
+    use StdinRole::{Beside, Perhaps, Prompt, Substitute};
+    use StdinWriters::{Ancestor, Nobody, Producer, Unseen};
+
+    let StdinPipe { writers, is_inherited } = pipe;
+    match (writers, role) {
+        (Nobody, _) if has_input => Continue,
+        (Nobody, _) => Fail,
+        (Producer | Ancestor | Unseen, _) if !is_inherited && has_input => Wait,
+        (Producer, Beside | Perhaps | Substitute) => match (is_inherited, has_input) {
+            (false, _) => Wait,
+            (true, false) => WaitThenContinue(PATIENCE),
+            (true, true) => WaitThenContinue(PAUSE),
+        },
+        (Ancestor | Unseen, Prompt) if is_inherited => WaitThenFail(PATIENCE),
+        (Producer | Ancestor | Unseen, Prompt) => Wait,
+        (Ancestor | Unseen, Beside | Perhaps | Substitute) if has_input => {
+            WaitThenContinue(PATIENCE)
+        }
+        (Ancestor | Unseen, Perhaps) => Continue,
+        // The pipe belongs to the script that runs this command.
+        (Ancestor | Unseen, Beside | Substitute) if is_inherited => Continue,
+        // The ancestor has opened the pipe for this command.
+        (Ancestor, Beside) => WaitThenFail(PATIENCE),
+        (Unseen, Beside) | (Ancestor | Unseen, Substitute) => WaitThenContinue(PATIENCE),
     }
 }
 
@@ -175,10 +232,11 @@ fn refuse_silence(what: &str) -> Refusal {
 }
 
 /// Waits until standard input is readable or has ended; returns false on a timeout.
-fn wait_readable(stdin: &Stdin, patience_ms: u16) -> bool {
+fn wait_readable(stdin: &Stdin, seconds: u16) -> bool {
     let mut descriptors = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let timeout = PollTimeout::try_from(u32::from(seconds) * 1_000).unwrap_or(PollTimeout::MAX);
     loop {
-        match poll(&mut descriptors, PollTimeout::from(patience_ms)) {
+        match poll(&mut descriptors, timeout) {
             Err(Errno::EINTR) => {}
             // An error means that the descriptor cannot be polled: then reading it
             // does not block either.
@@ -189,28 +247,55 @@ fn wait_readable(stdin: &Stdin, patience_ms: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::SilencePlan::{Continue, Fail, Wait, WaitThenContinue, WaitThenFail};
+    use super::StdinRole::{Beside, Perhaps, Prompt, Substitute};
+    use super::StdinWriters::{Ancestor, Nobody, Producer, Unseen};
     use super::*;
 
+    const ROLES: [StdinRole; 4] = [Prompt, Substitute, Beside, Perhaps];
+
+    fn plans(writers: StdinWriters, is_inherited: bool, has_input: bool) -> [SilencePlan; 4] {
+        ROLES.map(|role| plan_silence(role, StdinPipe { writers, is_inherited }, has_input))
+    }
+
     #[test]
-    fn a_silent_pipe_is_waited_for_where_something_may_come_that_is_needed() {
-        let inherited = StdinWriters::Starter { is_inherited: true };
-        let piped = StdinWriters::Starter { is_inherited: false };
-        let bounded = || SilencePlan::WaitAtMost(PATIENCE_MS - SILENCE_MS);
-        for (role, writers, expected) in [
-            (StdinRole::Prompt, &StdinWriters::Producer, SilencePlan::Wait),
-            (StdinRole::Beside, &StdinWriters::Producer, SilencePlan::Wait),
-            (StdinRole::Perhaps, &StdinWriters::Producer, SilencePlan::Wait),
-            (StdinRole::Prompt, &piped, SilencePlan::Wait),
-            (StdinRole::Beside, &piped, bounded()),
-            (StdinRole::Perhaps, &piped, SilencePlan::GoOn),
-            (StdinRole::Prompt, &inherited, SilencePlan::Wait),
-            (StdinRole::Beside, &inherited, SilencePlan::GoOn),
-            (StdinRole::Perhaps, &inherited, SilencePlan::GoOn),
-            (StdinRole::Prompt, &StdinWriters::Nobody, SilencePlan::GiveUp),
-            (StdinRole::Beside, &StdinWriters::Nobody, SilencePlan::GiveUp),
-            (StdinRole::Perhaps, &StdinWriters::Nobody, SilencePlan::GiveUp),
+    fn a_silent_pipe_is_waited_for_as_its_writers_allow() {
+        let (go_on, fail) = (WaitThenContinue(PATIENCE), WaitThenFail(PATIENCE));
+        for (writers, is_inherited, expected) in [
+            // `cargo test | tine -p …`
+            (Producer, false, [Wait, Wait, Wait, Wait]),
+            // `tail -f log | while read line; do tine -p "$line"; done`
+            (Producer, true, [Wait, go_on, go_on, go_on]),
+            // A program that starts tine with a pipe of its own.
+            (Ancestor, false, [Wait, go_on, fail, Continue]),
+            // A CI step that inherits an open pipe.
+            (Ancestor, true, [fail, Continue, Continue, Continue]),
+            // `ssh host 'tine -p …'`, `docker exec -i container tine -p …`
+            (Unseen, false, [Wait, go_on, go_on, Continue]),
+            (Unseen, true, [fail, Continue, Continue, Continue]),
+            (Nobody, false, [Fail, Fail, Fail, Fail]),
+            (Nobody, true, [Fail, Fail, Fail, Fail]),
         ] {
-            assert_eq!(plan_silence(role, writers), expected, "{role:?} {writers:?}");
+            let found = plans(writers, is_inherited, false);
+            assert_eq!(found, expected, "{writers:?} {is_inherited}: {ROLES:?}");
+        }
+    }
+
+    #[test]
+    fn a_pause_in_the_input_ends_only_a_pipe_that_another_process_reads_too() {
+        let (go_on, fail) = (WaitThenContinue(PATIENCE), WaitThenFail(PATIENCE));
+        let pause = WaitThenContinue(PAUSE);
+        for (writers, is_inherited, expected) in [
+            (Producer, false, [Wait, Wait, Wait, Wait]),
+            (Producer, true, [Wait, pause, pause, pause]),
+            (Ancestor, false, [Wait, Wait, Wait, Wait]),
+            (Ancestor, true, [fail, go_on, go_on, go_on]),
+            (Unseen, false, [Wait, Wait, Wait, Wait]),
+            (Unseen, true, [fail, go_on, go_on, go_on]),
+            (Nobody, false, [Continue, Continue, Continue, Continue]),
+        ] {
+            let found = plans(writers, is_inherited, true);
+            assert_eq!(found, expected, "{writers:?} {is_inherited}: {ROLES:?}");
         }
     }
 }

@@ -7,48 +7,55 @@ use std::path::{Path, PathBuf};
 /// Maximum number of ancestor processes.
 const ANCESTORS_CAP: usize = 1_000;
 
+/// Standard input as `/proc` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StdinPipe {
+    pub(super) writers: StdinWriters,
+    /// True if the parent has the same standard input.
+    pub(super) is_inherited: bool,
+}
+
 /// The processes that may still write to standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StdinWriters {
     /// A process that is not an ancestor: another command of a pipeline.
     Producer,
-    /// An ancestor, or a process that is not visible.
-    Starter {
-        /// True if the parent has the same standard input.
-        is_inherited: bool,
-    },
+    /// An ancestor.
+    Ancestor,
+    /// No visible process: the peer of a socket, or a process outside the container.
+    Unseen,
     /// No other process.
     Nobody,
 }
 
 /// Finds out who may write to standard input.
-pub(super) fn find_writers() -> StdinWriters {
+pub(super) fn find_writers() -> StdinPipe {
     find_writers_in(Path::new("/proc"), std::process::id())
 }
 
-fn find_writers_in(proc: &Path, own: u32) -> StdinWriters {
+fn find_writers_in(proc: &Path, own: u32) -> StdinPipe {
     let stdin_of = |id: u32| fs::read_link(proc.join(format!("{id}/fd/0"))).ok();
     let ancestors = ancestors(proc, own);
-    let Some(stdin) = stdin_of(own) else { return StdinWriters::Starter { is_inherited: false } };
+    let Some(stdin) = stdin_of(own) else {
+        return StdinPipe { writers: StdinWriters::Unseen, is_inherited: false };
+    };
     let is_inherited =
         ancestors.first().and_then(|parent| stdin_of(*parent)) == Some(stdin.clone());
-    // The peer of a socket is not visible.
+    // Both ends of a socket can be written to, and the peer of one is not visible.
     if stdin.to_string_lossy().starts_with("socket:") {
-        return StdinWriters::Starter { is_inherited };
+        return StdinPipe { writers: StdinWriters::Unseen, is_inherited };
     }
     let writers: Vec<u32> = processes(proc).filter(|id| writes(proc, *id, &stdin)).collect();
-    classify(&writers, own, &ancestors, is_inherited)
+    StdinPipe { writers: classify(&writers, own, &ancestors), is_inherited }
 }
 
 /// Classifies the processes that hold the write end.
-fn classify(writers: &[u32], own: u32, ancestors: &[u32], is_inherited: bool) -> StdinWriters {
+fn classify(writers: &[u32], own: u32, ancestors: &[u32]) -> StdinWriters {
     match writers {
-        [] => StdinWriters::Starter { is_inherited },
+        [] => StdinWriters::Unseen,
         [writer] if *writer == own => StdinWriters::Nobody,
         // A shell closes its ends of a pipeline, so this ancestor is not such a shell.
-        writers if writers.iter().any(|id| ancestors.contains(id)) => {
-            StdinWriters::Starter { is_inherited }
-        }
+        writers if writers.iter().any(|id| ancestors.contains(id)) => StdinWriters::Ancestor,
         _ => StdinWriters::Producer,
     }
 }
@@ -91,12 +98,12 @@ mod tests {
         for (writers, expected) in [
             (&[8][..], StdinWriters::Producer),
             (&[8, 9], StdinWriters::Producer),
-            (&[5], StdinWriters::Starter { is_inherited: false }),
-            (&[1, 8], StdinWriters::Starter { is_inherited: false }),
-            (&[], StdinWriters::Starter { is_inherited: false }),
+            (&[5], StdinWriters::Ancestor),
+            (&[1, 8], StdinWriters::Ancestor),
+            (&[], StdinWriters::Unseen),
             (&[9], StdinWriters::Nobody),
         ] {
-            assert_eq!(classify(writers, 9, &[5, 1], false), expected, "{writers:?}");
+            assert_eq!(classify(writers, 9, &[5, 1]), expected, "{writers:?}");
         }
     }
 
@@ -112,8 +119,30 @@ mod tests {
         }
         assert_eq!(ancestors(proc.path(), 9), [5, 1]);
         // Every link of this file system looks as if it could be written to.
-        assert_eq!(find_writers_in(proc.path(), 9), StdinWriters::Starter { is_inherited: true });
-        assert_eq!(find_writers_in(proc.path(), 1), StdinWriters::Nobody);
-        assert_eq!(find_writers_in(proc.path(), 7), StdinWriters::Starter { is_inherited: false });
+        let pipe = |own| {
+            let StdinPipe { writers, is_inherited } = find_writers_in(proc.path(), own);
+            (writers, is_inherited)
+        };
+        assert_eq!(pipe(9), (StdinWriters::Ancestor, true));
+        assert_eq!(pipe(1), (StdinWriters::Nobody, false));
+        assert_eq!(pipe(7), (StdinWriters::Unseen, false));
+    }
+
+    #[test]
+    fn the_peer_of_a_socket_is_never_visible() {
+        let proc = tempfile::tempdir().unwrap();
+        for (id, parent, stdin) in
+            [(1, 0, "null"), (5, 1, "socket:[7]"), (9, 5, "socket:[7]"), (8, 1, "socket:[6]")]
+        {
+            let fd = proc.path().join(format!("{id}/fd"));
+            fs::create_dir_all(&fd).unwrap();
+            symlink(stdin, fd.join("0")).unwrap();
+            fs::write(proc.path().join(format!("{id}/stat")), format!("{id} (a) S {parent} 1"))
+                .unwrap();
+        }
+        for (own, is_inherited) in [(9, true), (8, false)] {
+            let expected = StdinPipe { writers: StdinWriters::Unseen, is_inherited };
+            assert_eq!(find_writers_in(proc.path(), own), expected, "{own}");
+        }
     }
 }

@@ -34,6 +34,46 @@ fn a_pipe_that_nothing_can_come_from_is_an_error() {
     }
 }
 
+#[test]
+fn a_script_at_the_end_of_a_pipeline_waits_for_the_other_command() {
+    let case = Case::open("stdin-of-a-slow-command");
+    // The shell that starts tine reads the same pipe.
+    let pipeline = "(until grep -q waiting said; do sleep 0.02; done; echo 'PIPED DATA') | \
+                    { \"$@\" 2> said; exit $?; }";
+    let tine = case.tine(&["-m", "scripted:@CASE@/script.json", "-p", "why does this fail?"]);
+    case.place.write("said", "");
+    let finished = tine.by("bash", ["-c", pipeline, "bash"]).run().exits(0);
+    assert_eq!(finished.stdout, "got it\n");
+    let said = case.place.read("said").unwrap_or_default();
+    assert!(!said.contains("going on without it"), "{said}");
+}
+
+#[test]
+fn a_blank_prompt_does_not_wait_for_an_inherited_pipe() {
+    for blank in ["", " \n"] {
+        let place = Place::new();
+        let tine = place.tine(["-p", blank, "-m", "offline"]).silent_stdin();
+        let finished = tine.by("sh", ["-c", "\"$@\"; exit $?", "sh"]).run().exits(2);
+        assert!(finished.stderr.starts_with("error: there is no prompt\n"), "{}", finished.stderr);
+    }
+}
+
+#[test]
+fn input_of_a_pipe_that_nobody_else_holds_is_used_although_the_pipe_does_not_end() {
+    let place = Place::new();
+    let script = json!({ "units": { "main": [{ "text": "answered" }] } });
+    let model = place.script("s.json", &script);
+    let line = "mkfifo pipe; exec 0<> pipe; echo piped >&0; exec \"$@\"";
+    for prompt in ["go", "-"] {
+        let tine = place.tine(["-p", prompt, "-m", &model]);
+        let finished = tine.by("bash", ["-c", line, "bash"]).run().exits(0);
+        assert_eq!(finished.stdout, "answered\n");
+        let note = "note: standard input is still open but silent; going on with what has come";
+        assert!(finished.stderr.starts_with(note), "{}", finished.stderr);
+        std::fs::remove_file(place.work().join("pipe")).expect("it was made");
+    }
+}
+
 /// Sends these bytes to a client's run; returns the results, each an answer or an error.
 fn results(lines: &[u8]) -> (Vec<Result<String, String>>, i32) {
     let place = Place::new();
