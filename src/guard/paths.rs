@@ -86,6 +86,40 @@ pub(super) fn resolved(root: &Path, path: &Path) -> PathBuf {
     opened(root, path).unwrap_or_else(|| spelt_out(&root.join(path)))
 }
 
+/// Returns every name by which a path leads to its file: the path through each link on
+/// its way, and last the path behind all links.
+pub(super) fn names(root: &Path, path: &Path) -> Vec<PathBuf> {
+    let (mut walked, mut rest) = (PathBuf::new(), reversed_parts(&root.join(path)));
+    let mut names = Vec::new();
+    while let Some(part) = rest.pop() {
+        match part.to_str() {
+            Some(".") => continue,
+            Some("..") => {
+                walked.pop();
+                continue;
+            }
+            Some(_) | None => walked.push(&part),
+        }
+        let Link::To(target) = Link::at(&walked) else { continue };
+        // A `..` behind the link leaves the link's target, not the link's directory.
+        let is_plain = rest.iter().all(|part| part != "..");
+        let below = rest.iter().rev().filter(|part| is_plain && *part != ".");
+        names.push(below.fold(walked.clone(), |name, part| name.join(part)));
+        if names.len() > LINK_CAP {
+            return names;
+        }
+        walked.pop();
+        rest.extend(reversed_parts(&target));
+    }
+    names.push(walked);
+    names
+}
+
+/// Returns the components of a path, the last one first.
+fn reversed_parts(path: &Path) -> Vec<OsString> {
+    path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
+}
+
 /// Returns what a path's own words say, no link followed.
 pub(super) fn spelt_out(path: &Path) -> PathBuf {
     let mut walked = PathBuf::new();
@@ -141,10 +175,7 @@ impl Link {
 /// what the kernel shows of a process (its root, its working directory, its open
 /// files), or it cannot be followed though it is there. `directory` has no links.
 pub(super) fn is_elusive(directory: &Path, path: &Path, link: impl Fn(&Path) -> Link) -> bool {
-    let parts = |path: &Path| -> Vec<OsString> {
-        path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
-    };
-    let (mut walked, mut rest, mut links) = (directory.to_owned(), parts(path), 0);
+    let (mut walked, mut rest, mut links) = (directory.to_owned(), reversed_parts(path), 0);
     while let Some(part) = rest.pop() {
         match part.to_str() {
             Some(".") => continue,
@@ -165,7 +196,7 @@ pub(super) fn is_elusive(directory: &Path, path: &Path, link: impl Fn(&Path) -> 
                     return true;
                 }
                 walked.pop();
-                rest.extend(parts(&target));
+                rest.extend(reversed_parts(&target));
             }
             Link::None => {}
             Link::Unknown => return true,
@@ -272,6 +303,35 @@ mod tests {
         ] {
             assert!(!is_elusive(place.path(), Path::new(path), Link::at), "{path}");
         }
+    }
+
+    #[test]
+    fn each_link_on_the_way_of_a_path_gives_it_a_name() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        for name in ["secrets", "vault/deep"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        for (target, name) in [
+            ("../vault/a.key", "secrets/a.key"),
+            ("../vault", "secrets/all"),
+            ("secrets/a.key", "first"),
+            ("round", "round"),
+        ] {
+            std::os::unix::fs::symlink(target, root.join(name)).unwrap();
+        }
+        for (path, expected) in [
+            ("vault/x", &["vault/x"][..]),
+            ("secrets/a.key", &["secrets/a.key", "vault/a.key"]),
+            ("first", &["first", "secrets/a.key", "vault/a.key"]),
+            ("secrets/all/deep/x", &["secrets/all/deep/x", "vault/deep/x"]),
+            ("secrets/all/../x", &["secrets/all", "x"]),
+            ("new/../secrets/./all/new", &["secrets/all/new", "vault/new"]),
+        ] {
+            let expected: Vec<PathBuf> = expected.iter().map(|name| root.join(name)).collect();
+            assert_eq!(names(&root, Path::new(path)), expected, "{path}");
+        }
+        assert!(names(&root, Path::new("round")).len() > LINK_CAP);
     }
 
     #[test]

@@ -301,7 +301,8 @@ impl Rule {
     /// and so is one that cannot be read.
     pub(super) fn denies(&self, tool: &str, subjects: &Subjects, root: &Path) -> bool {
         let Subjects { words, paths, originals, elsewhere, unreadable, others, .. } = subjects;
-        let mut entries = subjects.entries.iter().chain(&subjects.original_entries);
+        let entries = subjects.entries.iter().chain(&subjects.original_entries);
+        let mut names = entries.chain(&subjects.names);
         let mut paths = paths.iter().chain(originals);
         // By a name in another case, too: what looks like it is not let through.
         let is_other = |others: &OtherNames| {
@@ -321,7 +322,7 @@ impl Rule {
                 Specifier::Path(pattern) => {
                     let denial = pattern.denial(root);
                     elsewhere.iter().any(|path| pattern.denies_elsewhere(path))
-                        || entries.any(|entry| denial.covers(entry))
+                        || names.any(|name| denial.covers(name))
                         || paths.any(|path| denial.covers(&paths::resolved(root, path)))
                 }
             }

@@ -23,6 +23,9 @@ pub(super) struct Subjects {
     pub(super) entries: Vec<PathBuf>,
     /// The originals of `entries`, here or on another machine.
     pub(super) original_entries: Vec<PathBuf>,
+    /// Other names of the paths: those of the symbolic links that lead to them, and what
+    /// those are copies of. Only rules that deny compare them.
+    pub(super) names: Vec<PathBuf>,
     /// The originals that the paths are copies of: a rule that denies these denies the copies, too.
     pub(super) originals: Vec<PathBuf>,
     /// The same on another machine: these are compared as they are.
@@ -63,6 +66,7 @@ impl Subjects {
     /// Follows the paths, once: what is judged from here on is what the tool
     /// is given leave to touch. A path that cannot be followed stays as it is.
     pub(super) fn located(mut self, root: &Path) -> Self {
+        self.names = self.paths.iter().flat_map(|path| paths::names(root, path)).collect();
         for path in &mut self.paths {
             if let Some(place) = paths::opened(root, path) {
                 *path = place;
@@ -70,6 +74,7 @@ impl Subjects {
         }
         let entries = self.entries.iter().map(|entry| paths::entry(root, entry));
         self.entries = entries.filter(|entry| !self.paths.contains(entry)).collect();
+        self.names.retain(|name| !self.paths.contains(name));
         self
     }
 
@@ -86,7 +91,11 @@ impl Subjects {
     /// Adds what the paths are copies of; they have been located.
     pub(super) fn among(mut self, copies: &Copies) -> Self {
         self.originals = self.paths.iter().flat_map(|path| copies.originals(path)).collect();
-        self.elsewhere = self.paths.iter().flat_map(|path| copies.elsewhere(path)).collect();
+        let named = self.paths.iter().chain(&self.names);
+        self.elsewhere = named.flat_map(|path| copies.elsewhere(path)).collect();
+        let original_names: Vec<PathBuf> =
+            self.names.iter().flat_map(|name| copies.originals(name)).collect();
+        self.names.extend(original_names);
         let of_entry =
             |entry: &PathBuf| copies.originals(entry).into_iter().chain(copies.elsewhere(entry));
         self.original_entries = self.entries.iter().flat_map(of_entry).collect();

@@ -84,19 +84,23 @@ impl Gate {
                 Judged::Ask { reason } => return Err(reason),
             };
         let touched: Vec<Touched> = parts.into_iter().flat_map(|part| part.touched).collect();
-        let of = |Touched { path, reach }: &Touched| {
-            let (paths, reach) = (copies.originals(&paths::resolved(root, path)), *reach);
-            paths.into_iter().map(move |path| Touched { path, reach })
+        // By each of its names: a rule may be about a link.
+        let named = |Touched { path, reach }: &Touched| {
+            let (names, reach) = (paths::names(root, path), *reach);
+            let places = names.into_iter().chain([paths::resolved(root, path)]);
+            places.map(move |path| Touched { path, reach }).collect::<Vec<_>>()
         };
-        let elsewhere = |Touched { path, reach }: &Touched| {
-            let (path, reach) = (paths::resolved(root, path), *reach);
+        let of = |Touched { path, reach }: Touched| {
+            copies.originals(&path).into_iter().map(move |path| Touched { path, reach })
+        };
+        let elsewhere = |Touched { path, reach }: Touched| {
             let originals = copies.elsewhere(&path).into_iter();
             originals.map(move |it| (it, Touched { path: path.clone(), reach })).collect::<Vec<_>>()
         };
         Ok(OnlyReads {
             script: Script { text: script.into(), machine: Arc::clone(&self.machine) },
-            originals: touched.iter().flat_map(of).collect(),
-            elsewhere: touched.iter().flat_map(elsewhere).collect(),
+            originals: touched.iter().flat_map(named).flat_map(of).collect(),
+            elsewhere: touched.iter().flat_map(named).flat_map(elsewhere).collect(),
             touched,
         })
     }
@@ -108,7 +112,7 @@ impl OnlyReads {
         let root = ground.root();
         let mut touch = None;
         for Touched { path, reach } in self.touched.iter().chain(&self.originals) {
-            if sourced.rule.denies("Read", &Subjects::of_path(path), root) {
+            if sourced.rule.denies("Read", &Subjects::of_path(path).located(root), root) {
                 return Some(Touch::Surely);
             }
             let below = *reach != Reach::Itself;

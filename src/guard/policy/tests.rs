@@ -116,6 +116,65 @@ fn a_link_to_nothing_is_judged_by_where_its_target_would_be() {
 }
 
 #[test]
+fn what_denies_a_directory_denies_the_links_in_it() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().canonicalize().unwrap().join("work");
+    for name in ["config", "vault/app", "open"] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+    }
+    std::fs::write(root.join("vault/a.key"), "").unwrap();
+    for (target, name) in [
+        ("/etc/hostname", "config/prod.env"),
+        ("../vault/a.key", "config/a.key"),
+        ("../vault/app", "config/app"),
+        ("config/a.key", "open/../by"),
+        ("nowhere", "config/new"),
+    ] {
+        std::os::unix::fs::symlink(target, root.join(name)).unwrap();
+    }
+    let policy_with = |denied: &str| {
+        let rules = Rules { allow: Vec::new(), deny: rules(&[denied]), ask: Vec::new() };
+        Policy::new(Mode::BypassPermissions, [root.clone()]).with_rules(rules)
+    };
+    let calls = |path: &str| {
+        let file = json!({ "file_path": path });
+        let patch = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
+        [
+            ("Read", Effect::Reads, file.clone()),
+            ("Edit", Effect::Edits, file.clone()),
+            ("Write", Effect::Edits, file),
+            ("ApplyPatch", Effect::Edits, json!({ "patch": patch })),
+        ]
+    };
+    for path in [
+        "config/prod.env",
+        "config/a.key",
+        "config/app/x",
+        "by",
+        "config/new",
+        "CONFIG/../config/a.key",
+    ] {
+        for rule in ["Read(config/**)", "Read(config)", "Read(config/)"] {
+            for call in calls(path) {
+                let Decision::Deny { .. } = policy_with(rule).decide(call.0, call.1, &call.2)
+                else {
+                    panic!("{rule}: {} {path}", call.0);
+                };
+            }
+        }
+    }
+    let [read, edits @ ..] = calls("config/a.key");
+    check(&policy_with("Edit(config/*.key)"), read, true);
+    for call in edits {
+        check_denied(&policy_with("Edit(config/*.key)"), call);
+    }
+    // A rule about a link says nothing of the other ways to its target.
+    for call in calls("vault/a.key").into_iter().chain(calls("open/x")) {
+        check(&policy_with("Read(config/**)"), call, true);
+    }
+}
+
+#[test]
 fn a_path_is_judged_as_the_tools_read_it() {
     // The tools take `\x2f` for a slash, unless a file has that very name.
     let accept = policy(Mode::AcceptEdits, &[], &[]);
