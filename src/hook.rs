@@ -374,7 +374,7 @@ impl Asking<'_> {
         let ended = process::run(&order, bytes(input), left, self.cancel).await;
         let exit_code = match &ended {
             Ended::Exited { status, .. } => status.code(),
-            Ended::TimedOut | Ended::Cancelled | Ended::NotStarted(_) => None,
+            Ended::TimedOut { .. } | Ended::Cancelled | Ended::NotStarted(_) => None,
         };
         let remedy = remedy::find_remedy(&ended, command, &order.directory);
         let reply = Reply::of_command(self.hook.event, ended, self.hook.limit);

@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Most bytes of what a hook prints that are kept, of either side. What it has
@@ -56,8 +56,9 @@ pub(super) enum Ended {
     /// By itself, or by a signal that we have not sent. What was printed is cut
     /// a byte past its cap.
     Exited { status: ExitStatus, stdout: Vec<u8>, stderr: Vec<u8> },
-    /// It ran too long.
-    TimedOut,
+    /// It ran too long. `stdout` is what it had printed, cut like that of a command that
+    /// ended.
+    TimedOut { stdout: Vec<u8> },
     /// It was cancelled.
     Cancelled,
     /// It never ran.
@@ -76,11 +77,19 @@ pub(super) async fn run(
         Ok(started) => started,
         Err(error) => return Ended::NotStarted(error),
     };
-    let ended = tokio::select! {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let status = tokio::select! {
         biased;
-        () = cancel.cancelled() => Ended::Cancelled,
-        () = sleep(limit) => Ended::TimedOut,
-        ended = follow(&mut child, input) => ended,
+        () = cancel.cancelled() => None,
+        status = timeout(limit, follow(&mut child, input, &mut stdout, &mut stderr)) => {
+            Some(status)
+        }
+    };
+    let ended = match status {
+        None => Ended::Cancelled,
+        Some(Err(_)) => Ended::TimedOut { stdout },
+        Some(Ok(Ok(status))) => Ended::Exited { status, stdout, stderr },
+        Some(Ok(Err(error))) => Ended::NotStarted(error),
     };
     // Also of one that ended by itself: a name that a group still has is given
     // to nobody else, and one that it has no more is not likely to be already.
@@ -107,30 +116,24 @@ fn start(order: &Order) -> io::Result<(Child, Group)> {
 }
 
 /// Hands over the input and takes the output until the command has ended.
-async fn follow(child: &mut Child, input: Vec<u8>) -> Ended {
+async fn follow(
+    child: &mut Child,
+    input: Vec<u8>,
+    said: &mut Vec<u8>,
+    complained: &mut Vec<u8>,
+) -> io::Result<ExitStatus> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (mut said, mut complained) = (Vec::new(), Vec::new());
-    let status = {
-        let talking = async {
-            tokio::join!(
-                hand_over(stdin, input),
-                read_all(stdout, &mut said),
-                read_all(stderr, &mut complained),
-            )
-        };
-        let mut talking = std::pin::pin!(talking);
-        tokio::select! {
-            _ = &mut talking => child.wait().await,
-            status = child.wait() => {
-                // Somebody else may hold its pipes.
-                let _ = timeout(GRACE, &mut talking).await;
-                status
-            }
-        }
+    let talking = async {
+        tokio::join!(hand_over(stdin, input), read_all(stdout, said), read_all(stderr, complained),)
     };
-    match status {
-        Ok(status) => Ended::Exited { status, stdout: said, stderr: complained },
-        Err(error) => Ended::NotStarted(error),
+    let mut talking = std::pin::pin!(talking);
+    tokio::select! {
+        _ = &mut talking => child.wait().await,
+        status = child.wait() => {
+            // Somebody else may hold its pipes.
+            let _ = timeout(GRACE, &mut talking).await;
+            status
+        }
     }
 }
 

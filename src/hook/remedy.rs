@@ -36,7 +36,7 @@ pub(super) fn find_remedy(ended: &Ended, command: &Command, directory: &Path) ->
             Some(find_it(&command.text, directory))
         }
         Ended::NotStarted(_) => Some(name_interpreter(&command.text)),
-        Ended::TimedOut | Ended::Cancelled => None,
+        Ended::TimedOut { .. } | Ended::Cancelled => None,
     }
 }
 

@@ -77,7 +77,11 @@ impl Reply {
             Ended::Exited { status, stdout, stderr } => {
                 Self::of_exit(event, status, &stdout, &stderr)
             }
-            Ended::TimedOut => Self::failed(timed_out(limit)),
+            // A denial counts, however late the hook ends.
+            Ended::TimedOut { stdout } => {
+                Self::find_restriction(event, &String::from_utf8_lossy(&stdout))
+                    .unwrap_or_else(|| Self::failed(timed_out(limit)))
+            }
             Ended::Cancelled => Self { outcome: HookOutcome::Cancelled, ..Self::default() },
             Ended::NotStarted(error) => Self::failed(format!("could not be run: {error}")),
         }

@@ -55,7 +55,7 @@ impl Unawaited {
                 // Nobody hears what becomes of one that ends by itself.
                 match process::run(&order, input, limit, &over).await {
                     Ended::Cancelled => Some(ended),
-                    Ended::Exited { .. } | Ended::TimedOut | Ended::NotStarted(_) => None,
+                    Ended::Exited { .. } | Ended::TimedOut { .. } | Ended::NotStarted(_) => None,
                 }
             });
         }

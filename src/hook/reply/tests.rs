@@ -50,6 +50,23 @@ fn any_other_status_is_the_hooks_own_failure() {
 }
 
 #[test]
+fn a_denial_that_was_printed_before_the_limit_counts() {
+    let limit = Duration::from_secs(1);
+    let late = Reply::failed("ran past its limit of 1 s");
+    let denial = Reply { wish: Some(HookDecision::Deny), reason: "so".into(), ..Reply::default() };
+    for (printed, expected) in [
+        (r#"{"decision": "block", "reason": "so"}"#, &denial),
+        ("checking\n{\"permissionDecision\": \"deny\", \"reason\": \"so\"}\nmore", &denial),
+        (r#"{"decision": "approve", "reason": "so"}"#, &late),
+        (r#"{"decision": "blo"#, &late),
+        ("", &late),
+    ] {
+        let ended = Ended::TimedOut { stdout: printed.into() };
+        assert_eq!(&Reply::of_command(HookEvent::PreToolUse, ended, limit), expected, "{printed}");
+    }
+}
+
+#[test]
 fn plain_text_is_for_the_model_at_some_moments_and_nothing_at_others() {
     let context = Reply { context: "today is Monday".into(), ..Reply::default() };
     for event in [HookEvent::UserPromptSubmit, HookEvent::SessionStart, HookEvent::PreCompact] {
@@ -68,7 +85,7 @@ fn what_cannot_be_read_is_a_failure() {
         ("{\"continue\":\"perhaps\"}", "answered the unknown `continue` `\"perhaps\"`"),
         ("{'decision': 'block'}", "printed JSON that cannot be read: "),
         ("hi\n{\"decision\":", "printed JSON that cannot be read: "),
-        ("permissionDecision=deny", "printed JSON that cannot be read: it has permissionDecision"),
+        ("permissionDecision=deny", "printed JSON that cannot be read: it has permissiondecision"),
         ("{\"hookSpecificOutput\":{\"hookEventName\":\"Stop\"}}", "answered for `Stop`, but was"),
         ("{\"hookSpecificOutput\":{\"updatedInput\":[]}}", "answered an `updatedInput` that is no"),
     ] {
