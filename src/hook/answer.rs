@@ -25,6 +25,18 @@ const DENY_IF_FALSE: [&str; 4] = ["allow", "allowed", "approve", "approved"];
 const ECHOED: [&str; 5] =
     ["toolInput", "toolResponse", "updatedInput", "updatedToolOutput", "updatedMCPToolOutput"];
 
+/// Keys of a decision's object whose value is free text.
+const TEXTS: [&str; 8] = [
+    "reason",
+    "permissionDecisionReason",
+    "message",
+    "systemMessage",
+    "userMessage",
+    "agentMessage",
+    "stopReason",
+    "additionalContext",
+];
+
 /// One answer of a hook.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct HookAnswer {
@@ -76,7 +88,8 @@ impl HookAnswer {
         let find_text = |names: &[&str]| -> Arc<str> {
             find(names).map(|value| to_text(&value)).unwrap_or_default().trim().into()
         };
-        let (decision, unknown) = harshest_decision(&places);
+        let below = objects_below(top, 0).into_iter().chain(objects_below(&places[2], 0));
+        let (decision, unknown) = harshest_decision(places.iter().chain(below));
         let reason = find_text(&["permissionDecisionReason", "message", "reason"]);
         let stop = match read_continue(find(&["continue"]).as_ref()) {
             Ok(true) => is_true(find(&["interrupt"]).as_ref()).then(|| Arc::clone(&reason)),
@@ -92,10 +105,9 @@ impl HookAnswer {
                 trouble.or(Some("answered an `updatedInput` that is not an object".to_owned()));
         }
         let is_after = event == HookEvent::PostToolUse;
-        let denied = || denies_below(top, 0).then_some(HookDecision::Deny);
         let allowed = || grants(event, top).then_some(HookDecision::Allow);
         Self {
-            decision: decision.or_else(denied).or_else(allowed),
+            decision: decision.or_else(allowed),
             stop,
             reason,
             input: input.filter(Value::is_object),
@@ -142,7 +154,9 @@ fn grants(event: HookEvent, top: &Map<String, Value>) -> bool {
 
 /// Returns the harshest decision but permission, and the last word that cannot be
 /// understood.
-fn harshest_decision(places: &[Map<String, Value>]) -> (Option<HookDecision>, Option<String>) {
+fn harshest_decision<'a>(
+    places: impl Iterator<Item = &'a Map<String, Value>>,
+) -> (Option<HookDecision>, Option<String>) {
     let (mut decision, mut unknown) = (None, None);
     let harshness = |decision: HookDecision| match decision {
         HookDecision::Allow | HookDecision::Ask => 1,
@@ -176,12 +190,12 @@ fn harshest_decision(places: &[Map<String, Value>]) -> (Option<HookDecision>, Op
     (decision, unknown)
 }
 
-/// Reads a decision. Objects are read elsewhere.
+/// Reads a decision.
 fn read_word(value: &Value) -> DecisionWord {
     let written = match value {
         Value::String(written) => written,
         Value::Bool(false) => return DecisionWord::Says(HookDecision::Deny),
-        Value::Object(_) => return DecisionWord::Nothing,
+        Value::Object(fields) => return read_object(fields, 0),
         Value::Null | Value::Bool(true) | Value::Number(_) | Value::Array(_) => {
             return DecisionWord::Unknown(format!("`{value}`"));
         }
@@ -218,21 +232,60 @@ fn denies(word: &str) -> bool {
     )
 }
 
-/// Returns whether an object nested in an answer denies.
-fn denies_below(fields: &Map<String, Value>, depth: u32) -> bool {
+/// Reads a decision that is written as an object, such as `{"action": "block"}`.
+fn read_object(fields: &Map<String, Value>, depth: u32) -> DecisionWord {
+    let (mut found, mut unknown) = (None, None);
+    for (key, value) in fields {
+        let is = |names: &[&str]| names.iter().any(|name| normalize(name) == normalize(key));
+        let flag = |denies: bool| {
+            if denies { DecisionWord::Says(HookDecision::Deny) } else { DecisionWord::Nothing }
+        };
+        let word = match value {
+            Value::Bool(value) if is(&DENY_IF_TRUE) => flag(*value),
+            Value::Bool(value) if is(&DENY_IF_FALSE) => flag(!*value),
+            Value::String(_) if !is(&TEXTS) => read_word(value),
+            Value::Object(fields) if depth < DEPTH_CAP && !is(&ECHOED) => {
+                read_object(fields, depth + 1)
+            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => continue,
+        };
+        match word {
+            DecisionWord::Says(HookDecision::Deny) => return word,
+            DecisionWord::Says(_) => found = Some(word),
+            DecisionWord::Nothing => found = found.or(Some(word)),
+            DecisionWord::Unknown(_) if is(&DECISIONS) => unknown = Some(word),
+            DecisionWord::Unknown(_) => {}
+        }
+    }
+    let unread = || {
+        let text = Value::Object(fields.clone()).to_string();
+        DecisionWord::Unknown(format!("`{}`", text.chars().take(40).collect::<String>()))
+    };
+    unknown.or(found).unwrap_or_else(unread)
+}
+
+/// Returns the objects that are nested in an answer, but none that repeats the hook's
+/// input.
+fn objects_below(fields: &Map<String, Value>, depth: u32) -> Vec<&Map<String, Value>> {
     let is_echoed = |key: &str| ECHOED.iter().any(|echoed| normalize(echoed) == normalize(key));
-    let below =
-        fields.iter().filter(|(key, _)| !is_echoed(key)).flat_map(|(_, value)| match value {
+    let mut found = Vec::new();
+    for (_, value) in fields.iter().filter(|(key, _)| depth < DEPTH_CAP && !is_echoed(key)) {
+        let nested = match value {
             Value::Object(fields) => vec![fields],
             Value::Array(items) => items.iter().filter_map(Value::as_object).collect(),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
-        });
-    let says_no = |fields: &Map<String, Value>| {
-        let word = |key: &&str| get(fields, key).and_then(Value::as_str).map(normalize);
-        DECISIONS.iter().filter_map(word).any(|word| denies(&word))
-    };
-    depth < DEPTH_CAP
-        && below.into_iter().any(|fields| says_no(fields) || denies_below(fields, depth + 1))
+        };
+        for fields in nested {
+            found.push(fields);
+            found.extend(objects_below(fields, depth + 1));
+        }
+    }
+    found
 }
 
 fn read_continue(value: Option<&Value>) -> Result<bool, String> {
@@ -318,6 +371,18 @@ mod tests {
             json!({"hookSpecificOutput": {"hookEventName": "Stop", "permissionDecision": "deny"}}),
             json!({"hookSpecificOutput": {"PreToolUse": {"permissionDecision": "deny"}}}),
             json!({"result": {"decision": "block"}}),
+            json!({"decision": {"action": "block"}}),
+            json!({"decision": {"type": "allow", "behavior": "Denied"}}),
+            json!({"permissionDecision": {"value": "deny", "reason": "ok"}}),
+            json!({"permissionDecision": {"result": {"value": "reject"}}}),
+            json!({"permissionDecision": {"allowed": false}}),
+            json!({"permission": {"verdict": "deny"}}),
+            json!({"hookSpecificOutput": {"permissionDecision": {"blocked": true}}}),
+            json!({"result": {"blocked": true}}),
+            json!({"result": {"approved": false}}),
+            json!({"results": [{"approved": true}, {"output": {"deny": true}}]}),
+            json!({"hookSpecificOutput": "{\"x\": {\"blocked\": true}}"}),
+            json!({"decision": "ask", "result": {"decision": "deny"}}),
             json!({"decision": "approve", "permissionDecision": "deny"}),
             json!({"decision": "deny", "hookSpecificOutput": {"permissionDecision": "allow"}}),
             json!({"decision": "deny", "continue": "maybe"}),
@@ -337,6 +402,12 @@ mod tests {
             json!({"hookSpecificOutput": 7}),
             json!({"hookSpecificOutput": {"hookEventName": "Stop"}}),
             json!({"hookSpecificOutput": {"permissionDecision": "alow"}}),
+            json!({"decision": {}}),
+            json!({"decision": {"action": "perhaps"}}),
+            json!({"decision": {"behavior": "alow", "scope": "allow"}}),
+            json!({"permissionDecision": {"value": 1, "reason": "no"}}),
+            json!({"hookSpecificOutput": {"PreToolUse": {"permissionDecision": "denyy"}}}),
+            json!({"result": {"decision": "perhaps"}}),
             json!({"continue": "perhaps"}),
             json!({"hookSpecificOutput": {"updatedInput": []}}),
         ] {
@@ -372,6 +443,9 @@ mod tests {
             json!({"decision": null, "reason": null}),
             json!({"decision": "", "continue": true}),
             json!({"suppressOutput": true, "async": true, "level": "info", "ok": false}),
+            json!({"decision": {"behavior": "allow", "message": "no"}}),
+            json!({"decision": {"allow": true, "scope": "session"}}),
+            json!({"permission": {"path": "a"}, "result": {"blocked": false}}),
             json!({"tool_name": "Write", "tool_input": {"decision": "deny", "behavior": "block"}}),
             json!({"hookSpecificOutput": {"hookEventName": "pretooluse"}}),
         ] {

@@ -14,8 +14,9 @@ const FAILURES_CAP: usize = 64;
 const QUOTED_LINES: usize = 3;
 const QUOTED_CHARACTERS: usize = 120;
 
-/// Words that only a hook's answer contains.
-const ANSWER_WORDS: [&str; 3] = ["permissionDecision", "hookSpecificOutput", "\"decision\""];
+/// Words that only a hook's answer contains, in lower case and without `_`.
+const ANSWER_WORDS: [&str; 5] =
+    ["permissiondecision", "hookspecificoutput", "\"decision\"", "\"behavior\"", "\"permission\""];
 
 /// The JSON objects of an output.
 #[derive(Debug, Default, PartialEq)]
@@ -58,6 +59,8 @@ impl PrintedObjects {
     fn scan(text: &str) -> Self {
         let mut found = Self::default();
         let (mut failures, mut at) = (0, 0);
+        // The text outside of all objects begins with the rest behind the last one.
+        let (mut outside, mut end) = (String::new(), 0);
         while let Some(start) = text[at..].find('{').map(|offset| at + offset) {
             if failures >= FAILURES_CAP {
                 found.unread = Some("it holds too many braces that begin no object".to_owned());
@@ -70,6 +73,8 @@ impl PrintedObjects {
             match objects.next() {
                 Some(Ok(Value::Object(fields))) => {
                     at = start + objects.byte_offset();
+                    outside.push_str(&text[end..start]);
+                    end = at;
                     let is_first = trim_marks(&text[..start]).is_empty();
                     let is_last = trim_marks(&text[at..]).trim_matches('`').trim().is_empty();
                     let is_at_an_end = begins_line && (is_first || is_last);
@@ -83,9 +88,10 @@ impl PrintedObjects {
                 }
             }
         }
-        let names_answer = ANSWER_WORDS.iter().find(|word| text.contains(**word));
-        if let Some(word) = names_answer.filter(|_| found.objects.is_empty()) {
-            found.unread.get_or_insert_with(|| format!("it has {word}, but no JSON object"));
+        outside.push_str(&text[end..]);
+        let outside = outside.replace('_', "").to_ascii_lowercase();
+        if let Some(word) = ANSWER_WORDS.iter().find(|word| outside.contains(**word)) {
+            found.unread.get_or_insert_with(|| format!("it has {word} in no JSON object"));
         }
         // For example UTF-16.
         if found.objects.is_empty() && text.contains('{') && text.contains(['\0', '\u{fffd}']) {
@@ -165,11 +171,18 @@ mod tests {
             "banner\n  {\"decision\": \"block\",}",
             "permissionDecision: deny",
             "{decision: block}",
+            "cfg={} {\"decision\":\"deny\",\"reason\":\"a\nb\"}",
+            "cfg={} {\"permission_decision\":\"deny\",}",
+            "{\"level\":\"info\"} result: {\"Behavior\":\"deny\"",
             "{\0\"\0",
         ] {
             assert!(PrintedObjects::read(printed).unread.is_some(), "{printed:?}");
         }
-        for printed in ["", "all is well", "ran {3} checks", "fn a() {}", "[1, 2]", "null"] {
+        let deny = deny();
+        let around = format!("cfg={{}} {deny} done");
+        for printed in
+            [&*around, "", "all is well", "ran {3} checks", "fn a() {}", "[1, 2]", "null"]
+        {
             assert_eq!(PrintedObjects::read(printed).unread, None, "{printed:?}");
         }
         let braces = "{\n".repeat(1_000_000);
