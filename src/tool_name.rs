@@ -217,6 +217,11 @@ pub fn is_ruled(name: &str) -> bool {
     KNOWN.contains(&name) || is_elsewhere(name) || name.starts_with("mcp__")
 }
 
+/// Returns every tool that a rule may name, but those of servers.
+pub(crate) fn ruled() -> impl Iterator<Item = &'static str> {
+    KNOWN.into_iter().chain(ELSEWHERE)
+}
+
 /// Tells whether a name is that of a tool which other harnesses have, and which
 /// is not here.
 #[must_use]

@@ -74,10 +74,27 @@ impl HookEvent {
         self == Self::PreToolUse
     }
 
-    /// Finds a moment by its name.
+    /// Finds a moment by its name, in any case and with or without `_` and `-`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|event| event.as_str() == name)
+        let name = name.trim().replace(['_', '-'], "");
+        Self::ALL.into_iter().find(|event| event.as_str().eq_ignore_ascii_case(&name))
+    }
+
+    /// Returns whether matchers of this moment are about tools.
+    #[must_use]
+    pub fn is_about_tools(self) -> bool {
+        match self {
+            Self::PreToolUse | Self::PostToolUse | Self::PermissionRequest => true,
+            Self::UserPromptSubmit
+            | Self::SessionStart
+            | Self::SessionEnd
+            | Self::Stop
+            | Self::SubagentStart
+            | Self::SubagentStop
+            | Self::PreCompact
+            | Self::Notification => false,
+        }
     }
 }
 

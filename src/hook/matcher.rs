@@ -44,16 +44,42 @@ impl Matcher {
         if text.is_empty() || text == "*" {
             return Ok(Self::Any);
         }
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-|, ".contains(c);
-        if text.chars().all(is_plain) {
-            let names = text.split(['|', ',']).map(|name| name.trim().to_owned());
-            return Ok(Self::Names(names.collect()));
+        let parts: Vec<MatcherPart<'_>> =
+            alternatives(text).into_iter().map(MatcherPart::read).collect();
+        let name = |part: &MatcherPart<'_>| match part {
+            MatcherPart::Name(name) | MatcherPart::Rule(name) => Some((*name).to_owned()),
+            MatcherPart::Pattern(_) => None,
+        };
+        if let Some(names) = parts.iter().map(name).collect() {
+            return Ok(Self::Names(names));
         }
-        if let Some(tool) = tool_of_rule(text) {
-            return Ok(Self::Names(vec![tool.to_owned()]));
-        }
-        let pattern = Regex::new(text).map_err(|error| error.to_string())?;
+        let has_rule = parts.iter().any(|part| matches!(part, MatcherPart::Rule(_)));
+        let pattern = match has_rule {
+            // Without a rule a comma may be part of the expression.
+            false => text.to_owned(),
+            true => parts.iter().map(MatcherPart::pattern).collect::<Vec<_>>().join("|"),
+        };
+        let pattern = Regex::new(&pattern).map_err(|error| error.to_string())?;
         Ok(Self::Pattern(Arc::new(pattern)))
+    }
+
+    /// Returns the text of a matcher that matches no tool, here or of another harness;
+    /// `None` if it matches one, or may match one of a server.
+    pub(super) fn unmatched_text(&self) -> Option<String> {
+        let text = match self {
+            Self::Any => return None,
+            Self::Names(names) => names.join("|"),
+            Self::Pattern(pattern) => pattern.as_str().to_owned(),
+        };
+        let may_be_of_server = text.contains("mcp") || text.contains("__");
+        let matches = |tool: &str| self.matches(&names_of(tool));
+        let is_known = match self {
+            Self::Any | Self::Pattern(_) => false,
+            Self::Names(names) => {
+                names.iter().any(|name| tool_name::is_ruled(tool_name::canonical(name)))
+            }
+        };
+        (!may_be_of_server && !is_known && !tool_name::ruled().any(matches)).then_some(text)
     }
 
     /// Tells whether something is meant that goes by these names. What has none
@@ -64,25 +90,86 @@ impl Matcher {
             _ if names.is_empty() => true,
             Self::Any => true,
             Self::Names(meant) => {
-                names.iter().any(|name| meant.iter().any(|it| it.eq_ignore_ascii_case(name)))
+                let is_name = |it: &str, name: &str| {
+                    [it, tool_name::canonical(it)].iter().any(|it| it.eq_ignore_ascii_case(name))
+                };
+                names.iter().any(|name| meant.iter().any(|it| is_name(it, name)))
             }
             Self::Pattern(pattern) => {
                 // One that says what a name must not be has only the first in
                 // mind: each of the others is something else than that.
                 let meant = if excludes(pattern) { &names[..1] } else { names };
-                // One that gives up on a name has not found it.
-                meant.iter().any(|name| pattern.is_match(name).unwrap_or(false))
+                // A gate whose pattern gives up on a name is asked.
+                meant.iter().any(|name| pattern.is_match(name).unwrap_or(true))
             }
         }
     }
 }
 
-/// Returns the tool of a permission rule such as `Bash(git *)`, which as a regular
-/// expression matches no tool. `Notebook(Edit|Read)` is a regular expression.
+/// One alternative of a matcher.
+enum MatcherPart<'a> {
+    /// The name of a tool.
+    Name(&'a str),
+    /// The tool of a permission rule.
+    Rule(&'a str),
+    /// A regular expression.
+    Pattern(&'a str),
+}
+
+impl<'a> MatcherPart<'a> {
+    fn read(text: &'a str) -> Self {
+        let text = text.trim();
+        if text.chars().all(|c| c.is_ascii_alphanumeric() || "_- ".contains(c)) {
+            return Self::Name(text);
+        }
+        tool_of_rule(text).map_or(Self::Pattern(text), Self::Rule)
+    }
+
+    /// Returns the alternative as a regular expression.
+    fn pattern(&self) -> String {
+        match self {
+            Self::Name(tool) | Self::Rule(tool) => {
+                format!("(?i:^(?:{tool}|{})$)", tool_name::canonical(tool))
+            }
+            Self::Pattern(text) => (*text).to_owned(),
+        }
+    }
+}
+
+/// Splits a matcher at its bars and commas, but not at those between brackets.
+fn alternatives(text: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut start, mut is_escaped) = (Vec::new(), 0_u32, 0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if is_escaped => {}
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '|' | ',' if depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Returns the tool of a permission rule such as `Bash(git *)` or `Read(.env)`, which as
+/// a regular expression matches no tool. `Task(List|Output)` is a regular expression.
 fn tool_of_rule(text: &str) -> Option<&str> {
     let (tool, specifier) = text.strip_suffix(')')?.split_once('(')?;
-    let is_rule = specifier.contains([' ', ':', '/', '~']) && !specifier.starts_with('?');
-    (is_rule && tool_name::is_ruled(tool_name::canonical(tool))).then_some(tool)
+    // A server's tools are not known here, and rules about them have no parentheses.
+    if tool.starts_with("mcp__") || !tool_name::is_ruled(tool_name::canonical(tool)) {
+        return None;
+    }
+    let is_specifier = specifier.contains([' ', ':', '/', '~']) && !specifier.starts_with('?');
+    let matches_tool = |pattern: Regex| {
+        let is_match = |name: &str| pattern.is_match(name).unwrap_or(true);
+        tool_name::ruled().any(|tool| names_of(tool).into_iter().any(is_match))
+    };
+    (is_specifier || !Regex::new(text).is_ok_and(matches_tool)).then_some(tool.trim())
 }
 
 /// Tells whether a pattern says what there must not be.
@@ -137,8 +224,52 @@ mod tests {
         check("bash, WRITE", &["Bash", "Write", "ApplyPatch"], &["Read"]);
         check("Bash(git *)", &["Bash"], &["Read"]);
         check("Bash(rm:*)", &["Bash"], &["Read"]);
+        check("Bash(rm*)", &["Bash"], &["Read"]);
+        check("Bash(*)", &["Bash"], &["Read"]);
+        check("MultiEdit", &["Edit", "ApplyPatch"], &["Read"]);
+        check("MultiEdit(*.py)|^Web", &["Edit", "WebFetch"], &["Read"]);
+        check("Bash(rm|mv)", &["Bash"], &["Read"]);
+        check("Read(.env)", &["Read"], &["Bash"]);
+        check("Write(*.py)", &["Write", "ApplyPatch"], &["Read"]);
+        check("Agent(Explore)", &["Agent"], &["Bash"]);
+        check("Bash(rm:*)|Write", &["Bash", "Write"], &["Read"]);
+        check("bash(rm:*), Read(.env)", &["Bash", "Read"], &["Write"]);
+        check("Bash(rm:*)|mcp__.*", &["Bash", "mcp__a__b"], &["Read"]);
+        check("Bash(git *)|^Web", &["Bash", "WebFetch"], &["Read"]);
+        check("Bash(?!Output)", &["Bash"], &["Read"]);
+        check("mcp__a__(read|write)", &["mcp__a__read"], &["mcp__a__list", "Read"]);
         check("Task(List|Output)", &["TaskList", "TaskOutput"], &["Agent", "Read"]);
         check("run_shell_command|write_file", &["Bash", "Write", "ApplyPatch"], &["Read"]);
+    }
+
+    #[test]
+    fn a_pattern_that_gives_up_on_a_name_matches_it() {
+        // The search exceeds the engine's limit of backtracking.
+        check("(a|b|ab)*(?>x)", &[&"ab".repeat(40)], &["Read"]);
+    }
+
+    #[test]
+    fn a_matcher_that_matches_no_tool_is_told_from_others() {
+        for (text, expected) in [
+            ("Bsh", Some("Bsh")),
+            ("^Bsh.*", Some("^Bsh.*")),
+            ("Bsh|Wrte", Some("Bsh|Wrte")),
+            ("Bash", None),
+            ("bash", None),
+            ("Bash|Bsh", None),
+            ("NotebookEdit", None),
+            ("MultiEdit", None),
+            ("run_shell_command", None),
+            ("Bash(rm*)", None),
+            ("^(?!Bash)", None),
+            (".*", None),
+            ("", None),
+            ("mcp__a__.*", None),
+            (".*__delete", None),
+        ] {
+            let unmatched = Matcher::parse(text).unwrap().unmatched_text();
+            assert_eq!(unmatched.as_deref(), expected, "{text}");
+        }
     }
 
     #[test]
