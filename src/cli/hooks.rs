@@ -17,6 +17,9 @@ use crate::json_text;
 /// The settings of Claude Code below a home directory.
 pub(super) const OF_CLAUDE: &str = ".claude/settings.json";
 
+/// Key of the hooks in settings.
+const HOOKS_KEY: &[u8] = b"hooks";
+
 /// Returns the hooks in the order in which they count: the configuration's, the
 /// user's own of Claude Code, the trusted repository's, those of a flag, and last
 /// those that a program which drives the run wants `called`.
@@ -33,13 +36,7 @@ pub(super) fn load(
     let mut hooks = config.hooks.clone();
     if let Some(home) = environment.home.as_ref().filter(|_| flags.borrowed.sources().user) {
         let path = home.join(OF_CLAUDE);
-        // They are another program's, which goes on without us.
-        match of_user(&path) {
-            Ok(found) => hooks.extend(found),
-            Err(why) => {
-                super::say(&format!("warning: hooks of `{}` not used: {why}", path.display()));
-            }
-        }
+        hooks.extend(of_user(&path)?);
     }
     for (path, text) in &trusted.hooks {
         let is_ours = path.starts_with(".tine");
@@ -77,11 +74,27 @@ pub(super) fn load(
     Ok(hooks)
 }
 
-fn of_user(path: &Path) -> Result<Vec<Hook>, String> {
-    let Some(text) = config::read_file(path).map_err(|error| error.to_string())? else {
-        return Ok(Vec::new());
+/// Reads the user's hooks for another harness. If the file cannot be read and names
+/// `hooks`, the run is refused: one of them may be a gate.
+fn of_user(path: &Path) -> Result<Vec<Hook>, Refusal> {
+    let name = path.display().to_string();
+    let found = match config::read_file(path) {
+        Ok(None) => return Ok(Vec::new()),
+        Ok(Some(text)) => of_text(&text, Brought::Along, &name),
+        Err(error) => Err(error.to_string()),
     };
-    of_text(&text, Brought::Along, &path.display().to_string())
+    let names_hooks = || {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.windows(HOOKS_KEY.len()).any(|part| part == HOOKS_KEY)
+    };
+    match found {
+        Ok(hooks) => Ok(hooks),
+        Err(why) if names_hooks() => Err(refuse(&name, &why)),
+        Err(why) => {
+            super::say(&format!("warning: hooks of `{name}` not used: {why}"));
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// Reads settings of which only the hooks count. Those of a file that turns
@@ -92,7 +105,8 @@ fn of_text(text: &str, brought: Brought, name: &str) -> Result<Vec<Hook>, String
     if settings.get("disableAllHooks") == Some(&Value::Bool(true)) {
         return Ok(Vec::new());
     }
-    let Some(hooks) = settings.get("hooks") else { return Ok(Vec::new()) };
+    let hooks = settings.get("hooks").filter(|hooks| !hooks.is_null());
+    let Some(hooks) = hooks else { return Ok(Vec::new()) };
     let parsed = parse(hooks, brought)?;
     note_unknown(name, &parsed);
     let named = |hook: Hook| {

@@ -92,8 +92,18 @@ fn groups(
             }
             continue;
         };
-        for (number, group) in array(groups, &key)?.iter().enumerate() {
-            read(event, group, &format!("{key}[{number}]"), &mut parsed.hooks)?;
+        match (groups, brought) {
+            (Value::Null, Brought::Along) => {}
+            // One group in place of a list.
+            (
+                Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_),
+                Brought::Along,
+            ) => read(event, groups, &key, &mut parsed.hooks)?,
+            (groups, Brought::Along | Brought::ForTine) => {
+                for (number, group) in array(groups, &key)?.iter().enumerate() {
+                    read(event, group, &format!("{key}[{number}]"), &mut parsed.hooks)?;
+                }
+            }
         }
         let count = parsed.hooks.iter().filter(|hook| hook.event == event).count();
         if count > HOOKS_CAP {
@@ -114,11 +124,18 @@ fn read_group(
     (key, brought): (&str, Brought),
     hooks: &mut Vec<Hook>,
 ) -> Result<(), String> {
-    let group = object(group, key)?;
-    let matcher = matcher(group, key)?;
-    let listed = group.get("hooks").ok_or(format!("`{key}` has no `hooks`"))?;
+    let (matcher, listed) = match (read_list(group, key), brought) {
+        (Ok(read), Brought::ForTine | Brought::Along) => read,
+        (Err(why), Brought::ForTine) => return Err(why),
+        // Nobody can tell what it was to guard, so it guards everything.
+        (Err(why), Brought::Along) => {
+            let handler = Handler::NotDone { name: key.into(), why: why.into() };
+            hooks.push(hook(event, &Matcher::Any, handler, (LIMIT, key)));
+            return Ok(());
+        }
+    };
     let key = format!("{key}.hooks");
-    for (number, listed) in array(listed, &key)?.iter().enumerate() {
+    for (number, listed) in listed.iter().enumerate() {
         let key = format!("{key}[{number}]");
         let read = object(listed, &key).and_then(|fields| {
             let handler = Handler::Command(command(fields, &key)?);
@@ -139,6 +156,14 @@ fn read_group(
     Ok(())
 }
 
+/// Reads the matcher of a group and the list of its hooks.
+fn read_list<'a>(group: &'a Value, key: &str) -> Result<(Matcher, &'a Vec<Value>), String> {
+    let group = object(group, key)?;
+    let matcher = matcher(group, key)?;
+    let listed = group.get("hooks").ok_or(format!("`{key}` has no `hooks`"))?;
+    Ok((matcher, array(listed, &format!("{key}.hooks"))?))
+}
+
 /// Makes a hook, whose limit is bounded, and says what is not as it is written.
 fn hook(
     event: HookEvent,
@@ -151,9 +176,13 @@ fn hook(
             Some(format!("{why}; what it is about is denied"))
         }
         Handler::NotDone { name: _, why } => Some(format!("{why}; it is left out")),
-        Handler::Command(_) | Handler::Callback(_) => (limit > LIMIT_CAP).then(|| {
-            format!("the limit of `{key}` is {} s, the longest there is", LIMIT_CAP.as_secs())
-        }),
+        Handler::Command(_) | Handler::Callback(_) if limit > LIMIT_CAP => {
+            Some(format!("the limit of `{key}` is {} s, the longest there is", LIMIT_CAP.as_secs()))
+        }
+        Handler::Command(_) | Handler::Callback(_) => {
+            let unmatched = matcher.unmatched_text().filter(|_| event.is_about_tools());
+            unmatched.map(|text| format!("the matcher `{text}` of `{key}` matches no known tool"))
+        }
     };
     let (limit, note) = (limit.min(LIMIT_CAP), note.map(Into::into));
     let (matcher, footing) = (matcher.clone(), Footing::default());
@@ -373,8 +402,64 @@ mod tests {
     #[test]
     fn a_matcher_that_is_no_pattern_is_said_to_be_none() {
         let value = json!({ "PreToolUse": [{ "matcher": "mcp__(", "hooks": [] }] });
-        let error = parse(&value, Brought::Along).unwrap_err();
+        let error = parse(&value, Brought::ForTine).unwrap_err();
         assert!(error.starts_with("`hooks.PreToolUse[0].matcher` is no regular expression: "));
+    }
+
+    #[test]
+    fn a_group_of_another_harness_that_cannot_be_read_fails_alone_and_guards_everything() {
+        let good = json!({ "matcher": "Bash", "hooks": [{ "type": "command", "command": "a" }] });
+        for (bad, expected) in [
+            (json!({ "matcher": "*.py", "hooks": [] }), "`hooks.PreToolUse[1].matcher` is no "),
+            (json!({ "matcher": "mcp__(", "hooks": [] }), "`hooks.PreToolUse[1].matcher` is no "),
+            (json!({ "matcher": 7, "hooks": [] }), "`hooks.PreToolUse[1].matcher` must be a "),
+            (json!({ "matcher": "Bash" }), "`hooks.PreToolUse[1]` has no `hooks`"),
+            (json!({ "hooks": {} }), "`hooks.PreToolUse[1].hooks` must be an array"),
+            (json!({ "hooks": null }), "`hooks.PreToolUse[1].hooks` must be an array"),
+            (json!("guard.sh"), "`hooks.PreToolUse[1]` must be an object"),
+        ] {
+            let value = json!({ "PreToolUse": [good, bad, good] });
+            let hooks = parse(&value, Brought::Along).unwrap().hooks;
+            assert_eq!(hooks.len(), 3, "{bad}");
+            assert_eq!((&hooks[1].matcher, hooks[1].event), (&Matcher::Any, HookEvent::PreToolUse));
+            let Handler::NotDone { name: _, why } = &hooks[1].handler else { panic!("{bad}") };
+            assert!(why.starts_with(expected), "{why}");
+            let note = hooks[1].note.as_deref().unwrap_or_default();
+            assert!(note.ends_with("; what it is about is denied"), "{note}");
+            assert!(parse(&value, Brought::ForTine).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_group_in_place_of_a_list_of_groups_is_read() {
+        let group = json!({ "matcher": "Bash", "hooks": [{ "type": "command", "command": "a" }] });
+        let hooks = |value: Value| parse(&json!({ "PreToolUse": value }), Brought::Along);
+        let parsed = hooks(group).unwrap().hooks;
+        assert_eq!(&**parsed[0].handler.name(), "a");
+        for bad in [json!({ "Bash": [] }), json!("guard.sh"), json!(true)] {
+            let parsed = hooks(bad).unwrap().hooks;
+            assert!(matches!(parsed[0].handler, Handler::NotDone { .. }), "{parsed:?}");
+        }
+        assert_eq!(hooks(Value::Null).unwrap().hooks, []);
+    }
+
+    #[test]
+    fn a_moment_is_known_in_any_case_and_a_matcher_of_no_tool_is_named() {
+        let group = |matcher: &str| {
+            json!([{ "matcher": matcher, "hooks": [
+            { "type": "command", "command": "a" }] }])
+        };
+        for moment in ["preToolUse", "pre_tool_use", "PRE-TOOL-USE", " PreToolUse"] {
+            let value = json!({ moment: group("Bsh") });
+            let Parsed { hooks, unknown } = parse(&value, Brought::ForTine).unwrap();
+            assert_eq!((hooks[0].event, &unknown[..]), (HookEvent::PreToolUse, &[][..]));
+            let note =
+                format!("the matcher `Bsh` of `hooks.{moment}[0].hooks[0]` matches no known tool");
+            assert_eq!(hooks[0].note.as_deref(), Some(&*note));
+        }
+        let value = json!({ "SessionStart": group("startup"), "PostToolUse": group("Bash") });
+        let hooks = parse(&value, Brought::ForTine).unwrap().hooks;
+        assert!(hooks.iter().all(|hook| hook.note.is_none()), "{hooks:?}");
     }
 
     #[test]

@@ -713,8 +713,8 @@ fn settings_of_a_repository_that_cannot_be_used_are_an_error_once_they_are_trust
     for (text, expected) in [
         ("{\"hooks\": ".to_owned(), "it is no JSON: "),
         (
-            json!({ "hooks": { "Stop": [{ "matcher": "(", "hooks": [] }] } }).to_string(),
-            "`hooks.Stop[0].matcher` is no regular expression: ",
+            json!({ "hooks": [{ "matcher": "(", "hooks": [] }] }).to_string(),
+            "`hooks` must be an object",
         ),
     ] {
         let place = Place::new();

@@ -168,3 +168,70 @@ fn a_rule_that_can_match_nothing_is_an_error_wherever_it_is_written() {
         }
     }
 }
+
+#[test]
+fn a_rule_that_denies_a_directory_holds_for_the_links_in_it() {
+    let place = Place::new();
+    place.write("vault/a.key", "SECRET");
+    place.write("secrets/note", "SECRET");
+    let link = place.work().join("secrets/a.key");
+    std::os::unix::fs::symlink("../vault/a.key", link).expect("it is new");
+    let call = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments });
+    let path = "secrets/a.key";
+    let edit = json!({ "file_path": path, "old_string": "SECRET", "new_string": "x" });
+    let calls = [
+        call("Read", json!({ "file_path": path })),
+        call("Edit", edit),
+        call("Write", json!({ "file_path": path, "content": "x" })),
+        call("Bash", json!({ "command": format!("cat {path}") })),
+    ];
+    let script = json!({ "units": { "main": [{ "calls": calls }, { "text": "END" }] } });
+    for rule in ["Read(secrets)", "Read(secrets/**)", "Read(secrets/*.key)"] {
+        let flags = ["--yolo", "-o", "stream-json", "--disallowed-tools", rule];
+        let outputs = place.play(&script, &flags).exits(0).records().outputs();
+        let is_denied = |text: &str| text.contains("denied by the rule");
+        assert!(outputs.iter().all(|output| is_denied(&output.text)), "{rule}: {outputs:?}");
+        assert_eq!(place.read("vault/a.key").as_deref(), Some("SECRET"));
+    }
+}
+
+/// Writes the user's settings of Claude Code.
+fn write_user_settings(place: &Place, text: &str) {
+    let directory = place.home().join(".claude");
+    std::fs::create_dir_all(&directory).expect("the place is ours");
+    std::fs::write(directory.join("settings.json"), text).expect("the place is ours");
+}
+
+#[test]
+fn a_bad_entry_of_the_users_settings_opens_no_gate() {
+    let deny = json!({ "hooks": [{ "type": "command", "command": "echo no >&2; exit 2" }] });
+    let allow = json!({ "hooks": [{ "type": "command", "command": "true" }] });
+    let bad = |matcher: &str| json!({ "matcher": matcher, "hooks": [] });
+    for (groups, expected) in [
+        (json!([bad("*.py"), deny]), "Write denied: "),
+        (json!([allow, bad("mcp__(")]), "`hooks.PreToolUse[1].matcher` is no regular expression"),
+        (json!([allow, "guard.sh"]), "`hooks.PreToolUse[1]` must be an object"),
+        (json!({ "Write": [allow] }), "`hooks.PreToolUse` has no `hooks`"),
+        (deny, "a hook says no: no"),
+    ] {
+        let place = Place::new();
+        let settings = json!({ "hooks": { "PreToolUse": groups } });
+        write_user_settings(&place, &settings.to_string());
+        let (output, is_written) = writes(&place, &json!({}));
+        assert!(output.contains(expected) && !is_written, "{settings}: {output}");
+    }
+}
+
+#[test]
+fn user_settings_that_cannot_be_read_and_name_hooks_end_the_run() {
+    let place = Place::new();
+    for text in ["{\"hooks\": {},}", "{\"hooks\": []}", "{\"hooks\": {\"Stop\": [", "{hooks: {}}"] {
+        write_user_settings(&place, text);
+        let refused = place.tine(["-p", "go", "-m", "offline"]).run().exits(52);
+        assert!(refused.stderr.contains("/.claude/settings.json` cannot be used: "), "{text}");
+    }
+    write_user_settings(&place, "{\"model\": \"x\",}");
+    let script = json!({ "units": { "main": [{ "text": "END" }] } });
+    let finished = place.play(&script, &[]).exits(0);
+    assert!(finished.stderr.contains("/.claude/settings.json` not used: "), "{}", finished.stderr);
+}
