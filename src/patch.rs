@@ -189,9 +189,13 @@ pub fn with_other_paths(
     mut other: impl FnMut(&str, bool) -> Option<String>,
 ) -> Option<String> {
     let mut is_changed = false;
-    let mut line = |line: &str| {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let mut changed = |(index, line): (usize, &&str)| {
+        // A file that is added is written where a link leads. One that is moved is its
+        // name, since the tool refuses to move a link.
+        let is_moved = lines.get(index + 1).is_some_and(|next| next.starts_with(MOVE));
         // Lines of files never begin like this: each has a sign in front.
-        let header = [(ADD, true), (DELETE, true), (MOVE, true), (UPDATE, false)]
+        let header = [(ADD, false), (DELETE, true), (MOVE, true), (UPDATE, is_moved)]
             .into_iter()
             .find_map(|(kind, is_name)| Some((kind, is_name, line.strip_prefix(kind)?)));
         let named = header.and_then(|(kind, is_name, path)| {
@@ -199,9 +203,9 @@ pub fn with_other_paths(
         });
         is_changed |= named.is_some();
         let end = if line.ends_with('\r') { "\r" } else { "" };
-        named.map_or_else(|| line.to_owned(), |named| named + end)
+        named.map_or_else(|| (*line).to_owned(), |named| named + end)
     };
-    let text = text.split('\n').map(&mut line).collect::<Vec<_>>().join("\n");
+    let text = lines.iter().enumerate().map(&mut changed).collect::<Vec<_>>().join("\n");
     is_changed.then_some(text)
 }
 
@@ -412,13 +416,17 @@ mod tests {
     #[test]
     fn other_paths_take_the_place_of_those_in_headers_alone() {
         let text = "*** Begin Patch\r\n*** Update File: /w/a\r\n*** Move to: /w/b\r\n@@\r\n-x\r\n\
-                    +*** Add File: /w/c\r\n*** Add File: c\r\n+x\r\n*** End Patch";
+                    +*** Add File: /w/c\r\n*** Add File: c\r\n+x\r\n*** Update File: d\r\n@@\r\n\
+                    +*** Move to: e\r\n*** Delete File: f\r\n*** End Patch";
         let expected = text.replace("File: /w/a", "File: a").replace("to: /w/b", "to: b");
+        let mut given = Vec::new();
         let other = |path: &str, is_name: bool| {
-            assert_eq!(is_name, path != "/w/a");
+            given.push((path.to_owned(), is_name));
             path.strip_prefix("/w/").map(str::to_owned)
         };
         assert_eq!(with_other_paths(text, other), Some(expected));
+        let names = [("/w/a", true), ("/w/b", true), ("c", false), ("d", false), ("f", true)];
+        assert_eq!(given, names.map(|(path, is_name)| (path.to_owned(), is_name)));
         assert_eq!(with_other_paths(text, |_, _| None), None);
     }
 

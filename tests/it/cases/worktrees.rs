@@ -296,3 +296,41 @@ fn a_worktree_with_work_that_no_patch_holds_stays_until_that_is_gone() {
     repository.place.tine(["worktree", "prune"]).run().exits(0);
     assert_eq!(worktrees(&repository), 0);
 }
+
+/// A patch moves no link, and adds a file where a link leads: into the copy, if it leads
+/// into the workspace.
+#[test]
+fn a_patch_treats_links_into_the_workspace_as_links_of_the_copy() {
+    let repository = repository(&[("CLAUDE.md", "rules\n"), ("a.txt", "alpha\n")]);
+    let work = repository.place.work();
+    for (name, to) in [("AGENTS.md", "CLAUDE.md"), ("dangling", "made.txt"), ("taken", "a.txt")] {
+        symlink(work.join(to), work.join(name)).unwrap();
+    }
+    repository.commit("Link");
+    let patch = |body: &str| {
+        calls("ApplyPatch", json!({"patch": format!("*** Begin Patch\n{body}\n*** End Patch")}))
+    };
+    let replies = [
+        patch("*** Update File: AGENTS.md\n*** Move to: X"),
+        patch("*** Add File: dangling\n+made"),
+        calls("Read", json!({"file_path": "taken"})),
+        patch("*** Add File: taken\n+alpha 2"),
+        // Before it ends, the workspace has nothing of this.
+        bash(&format!("cd {}; ls made.txt X; sed 's/$/!/' a.txt", work.display())),
+    ];
+    let seen = [
+        "AGENTS.md is a symbolic link to ",
+        "a patch moves files, not links",
+        "cannot access 'made.txt'",
+        "cannot access 'X'",
+        "alpha!",
+    ];
+    let told = ["2 changed files of it put into the workspace"];
+    play(&repository, &script(&replies, &seen, &told), YOLO);
+    let read = |name: &str| repository.place.read(name);
+    assert_eq!(read("CLAUDE.md").as_deref(), Some("rules\n"));
+    assert_eq!(read("X"), None);
+    assert_eq!(read("made.txt").as_deref(), Some("made\n"));
+    assert_eq!(read("a.txt").as_deref(), Some("alpha 2\n"));
+    assert!(work.join("AGENTS.md").is_symlink() && work.join("dangling").is_symlink());
+}
