@@ -2,6 +2,7 @@
 //! ended.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +104,14 @@ impl Job {
         match self {
             Self::Typed { task, .. } | Self::Fork { task, .. } => task.isolation,
             Self::Continue { parked, .. } => parked.isolation,
+        }
+    }
+
+    /// Returns the directories of the worktrees that its conversation was in before.
+    pub(super) fn former(&self) -> &[PathBuf] {
+        match self {
+            Self::Typed { .. } | Self::Fork { .. } => &[],
+            Self::Continue { parked, .. } => &parked.former,
         }
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct Parked {
     pub(super) timeout: Option<Duration>,
     /// What it worked in; whoever goes on gets a new one.
     pub(super) isolation: Option<Isolation>,
+    /// Directories of the worktrees that it was in, if those were its own: the
+    /// conversation names files in them.
+    pub(super) former: Arc<[PathBuf]>,
     pub(super) left: Left,
 }
 
@@ -94,6 +97,8 @@ impl Parked {
         job: &Job,
         isolation: Option<Isolation>,
     ) -> Option<Self> {
+        let own = unit.context.workspace.original.as_ref().filter(|_| isolation.is_some());
+        let own = own.map(|original| original.copy().to_owned());
         unit.history.is_settled().then(|| Self {
             description: Arc::clone(&unit.description),
             agent: Arc::clone(&unit.agent),
@@ -102,6 +107,7 @@ impl Parked {
             max_tokens: job.max_tokens(),
             timeout: job.timeout(),
             isolation,
+            former: job.former().iter().cloned().chain(own).collect(),
             left: Left::Here(Here {
                 model: Arc::clone(&unit.model),
                 tools: unit.tools.clone(),
@@ -137,6 +143,7 @@ impl Parked {
             max_tokens: task.max_tokens,
             timeout: task.timeout,
             isolation: task.isolation,
+            former: Arc::from([]),
             left: Left::Here(here),
         }
     }

@@ -2,6 +2,7 @@
 //! process, those that were stopped, and those that ended long ago. They are rebuilt
 //! from the session log.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use super::job::Job;
 use super::parked::{Here, Left, Parked};
 use super::slot::{isolation, limit_of, policy, tools_of};
 use crate::agent::{Forked, History, render};
-use crate::event::{Event, EventKind, Origin, Replied, UnitHead, UnitId};
+use crate::event::{Event, EventKind, Origin, Replied, UnitHead, UnitId, Worktree};
 use crate::model::Model;
 use crate::session;
 use crate::tool::files::Seen;
@@ -46,8 +47,22 @@ pub(super) async fn recall(
         max_tokens: job.max_tokens(),
         timeout: job.timeout(),
         isolation: isolation(&caller.fanout, &job),
+        former: find_trees(&events, first.parent),
         left: Left::Here(here),
     })
+}
+
+/// Returns the directories of the worktrees that units of the conversation worked in, and
+/// not those of `parent`, which started the first of them.
+fn find_trees(events: &[Event], parent: UnitId) -> Arc<[PathBuf]> {
+    let of_units = events.iter().filter(|event| event.unit != parent);
+    let trees = of_units.filter_map(|event| {
+        let EventKind::Worktree(Worktree::Made { path, base: _ }) = &event.kind else {
+            return None;
+        };
+        Some(PathBuf::from(&**path))
+    });
+    trees.collect()
 }
 
 /// Returns the declaration of the unit that began the conversation.

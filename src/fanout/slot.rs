@@ -115,6 +115,7 @@ impl Slot {
             line: &self.line,
             place: &self.place,
             policy: &self.policy,
+            former: self.job.former(),
             cancel: stop,
             jitter: self.fanout.jitter.of(self.seat.unit.0.into()),
         };
@@ -200,7 +201,7 @@ impl Slot {
                     model: Arc::clone(&here.model),
                     tools: here.tools.clone(),
                     history: History::after(here.conversation.clone()),
-                    seen: here.seen.for_fork(),
+                    seen: self.seen_before(parked, &here.seen),
                     max_turns: here.max_turns,
                 }
             }
@@ -240,6 +241,15 @@ impl Slot {
             },
             compacting: self.fanout.compacting(&self.place),
             offers: None,
+        })
+    }
+
+    /// Returns what the unit had seen before, with the files of its former worktrees as
+    /// those of its own.
+    fn seen_before(&self, parked: &Parked, seen: &Seen) -> Seen {
+        seen.moved(|path| {
+            let is_former = parked.former.iter().any(|tree| path.starts_with(tree));
+            is_former.then(|| self.policy.counterpart(path)).flatten()
         })
     }
 

@@ -101,6 +101,8 @@ pub struct Wanted<'a> {
     pub place: &'a Place,
     /// What it may do there.
     pub policy: &'a Arc<Policy>,
+    /// Directories of the worktrees that its conversation was in before.
+    pub former: &'a [PathBuf],
     /// Ends the wait for other units and processes.
     pub cancel: &'a CancellationToken,
     /// Spreads attempts over time.
@@ -271,7 +273,8 @@ impl OwnTree {
         let guarded = wanted.policy.guarded().iter();
         let guarded: Vec<PathBuf> = guarded.flat_map(|path| narrowed(path, &root)).collect();
         let opened = Roots::open(roots.iter().map(PathBuf::as_path));
-        let policy = wanted.policy.at(&roots, (&snapshot.top, &linked.tree)).guarding(guarded);
+        let policy = wanted.policy.replacing(wanted.former, &linked.tree);
+        let policy = policy.at(&roots, (&snapshot.top, &linked.tree)).guarding(guarded);
         let workspace = Workspace {
             added,
             roots: opened?,

@@ -125,12 +125,12 @@ impl Policy {
     }
 
     /// Returns what both policies leave, for a unit of the first that goes on for
-    /// one of the second. Where it works stays.
+    /// one of the second. It works where that one does: a copy of its own is gone.
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {
         let denied = self.denied.iter().chain(&*other.denied).cloned().collect();
         let leave = self.leave.iter().filter(|rule| other.leave.contains(rule)).cloned().collect();
-        Self { mode: self.mode.within(&other.mode), denied, leave, ..self.clone() }
+        Self { mode: self.mode.within(&other.mode), denied, leave, ..other.clone() }
     }
 
     /// Returns the mode, as it is called.

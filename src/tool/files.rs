@@ -325,6 +325,19 @@ impl Seen {
         Self(Arc::new(Mutex::new(self.known().clone())))
     }
 
+    /// Returns a copy for a unit that goes on from the conversation. `place` returns where
+    /// a file is that was moved meanwhile; whether its bytes are the same is checked
+    /// before a change, as for any other file.
+    #[must_use]
+    pub fn moved(&self, place: impl Fn(&Path) -> Option<PathBuf>) -> Self {
+        let known = self.known();
+        let moved = known.iter().map(|(path, known)| {
+            let path = place(path).unwrap_or_else(|| path.clone());
+            (path, *known)
+        });
+        Self(Arc::new(Mutex::new(moved.collect())))
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, Known>> {
         self.0.lock().expect("nothing panics while it holds what a unit has seen")
     }

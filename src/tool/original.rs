@@ -59,6 +59,12 @@ impl OriginalWorkspace {
         Self { top, called, copy, is_told, strays }
     }
 
+    /// Returns the top directory of the copy.
+    #[must_use]
+    pub fn copy(&self) -> &Path {
+        &self.copy
+    }
+
     /// Returns whether it has not been said yet that paths into the original mean
     /// the copy. The next call returns `false`.
     #[must_use]

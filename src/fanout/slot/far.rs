@@ -96,6 +96,7 @@ impl Far {
             max_tokens: job.max_tokens(),
             timeout: job.timeout(),
             isolation: isolation(&caller.fanout, job),
+            former: Arc::from([]),
             left: Left::Elsewhere(Arc::new(left)),
         }
     }
@@ -109,6 +110,8 @@ impl Far {
             line,
             place: &caller.place,
             policy: &policy,
+            // What it changed is put in as a patch: no path of the conversation is followed.
+            former: &[],
             cancel: &seat.cancel,
             jitter: caller.fanout.jitter.of(seat.unit.0.into()),
         };

@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Policy;
+use crate::guard::copies::Copies;
 use crate::guard::paths;
 use crate::path_text;
 
@@ -39,6 +40,20 @@ impl Policy {
     #[must_use]
     pub fn has_copies(&self) -> bool {
         !self.copies.pairs().is_empty()
+    }
+
+    /// Returns the same policy for a unit whose conversation names files of `former`
+    /// copies: there they mean those of `copy`.
+    #[must_use]
+    pub fn replacing(&self, former: &[PathBuf], copy: &Path) -> Self {
+        let all = |copies: Copies, former: &PathBuf| copies.and(former, copy);
+        Self { copies: former.iter().fold(self.copies.clone(), all), ..self.clone() }
+    }
+
+    /// Returns the path in the copy for a path into an original, no link followed.
+    #[must_use]
+    pub fn counterpart(&self, path: &Path) -> Option<PathBuf> {
+        self.copies.counterpart(path).map(|(path, _)| path)
     }
 
     /// Returns what a path means to a unit that works in a copy; `None` for a path
@@ -129,5 +144,31 @@ mod tests {
         assert_eq!(meant(&format!("{work}/none"), PathUse::Source), "copy/none");
         let apart = Policy::new(Mode::Default, [PathBuf::from(&work)]);
         assert_eq!(apart.meant(&format!("{work}/a"), PathUse::Target), None);
+    }
+
+    #[test]
+    fn a_unit_that_goes_on_works_in_its_new_copy_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let (work, new) = (top.join("work"), top.join("new"));
+        let former = ["one", "two"].map(|name| top.join(name));
+        for path in [&work, &new] {
+            std::fs::create_dir_all(path).unwrap();
+            std::fs::write(path.join("a"), "a").unwrap();
+        }
+        let caller = Policy::new(Mode::Default, [work.clone()]);
+        let ended = caller.at(&former[..1], (&work, &former[0]));
+        let continued = ended.within(&caller);
+        assert_eq!(continued.roots(), std::slice::from_ref(&work));
+        assert!(!continued.has_copies());
+        let continued = continued.replacing(&former, &new);
+        let continued = continued.at(std::slice::from_ref(&new), (&work, &new));
+        for of in [&work, &former[0], &former[1]] {
+            let meant = continued.meant(&of.join("a").display().to_string(), PathUse::Target);
+            assert_eq!(meant, Some(PathMeaning::Copy(new.join("a"))), "{}", of.display());
+            assert_eq!(continued.counterpart(&of.join("b")), Some(new.join("b")));
+        }
+        // A rule about the workspace's file means the new copy's.
+        assert_eq!(continued.copies.originals(&new.join("a")), [work.join("a")]);
     }
 }

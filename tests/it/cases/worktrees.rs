@@ -3,11 +3,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::support::play::Case;
 use crate::support::repository::Repository;
+use crate::support::server::{Reaction, Server};
+use crate::support::talk::{Talk, serve};
 use crate::support::tine::Finished;
 
 const YOLO: &[&str] = &["--permission-mode", "bypassPermissions"];
@@ -333,4 +336,65 @@ fn a_patch_treats_links_into_the_workspace_as_links_of_the_copy() {
     assert_eq!(read("made.txt").as_deref(), Some("made\n"));
     assert_eq!(read("a.txt").as_deref(), Some("alpha 2\n"));
     assert!(work.join("AGENTS.md").is_symlink() && work.join("dangling").is_symlink());
+}
+
+/// A server whose main conversation makes these calls, one in each turn, and then ends. The
+/// agent makes another change after each message, the later ones by paths of the worktree
+/// that it had first.
+fn continuations(main: Vec<(&'static str, Value)>, work: &Path) -> Server {
+    let (next, work) = (AtomicUsize::new(0), work.to_owned());
+    serve(move |talk| {
+        if talk.task() == "go" {
+            let turn = next.fetch_add(1, Ordering::Relaxed);
+            let end = Reaction::text_reply("end");
+            return main.get(turn).map_or(end, |call| Reaction::call_reply(&[call.clone()]));
+        }
+        let outputs = talk.messages().iter().filter(|message| message["role"] == "tool");
+        let first = outputs.filter_map(|message| message["content"].as_str()).next();
+        let first = first.and_then(|output| output.lines().next()).unwrap_or_default().to_owned();
+        let write = |name: &str, content: &str| {
+            let path = format!("{first}/{name}");
+            Reaction::call_reply(&[("Write", json!({"file_path": path, "content": content}))])
+        };
+        match talk.turn() {
+            1 => Reaction::call_reply(&[
+                ("Bash", json!({"command": "pwd"})),
+                ("Read", json!({"file_path": "a.txt"})),
+                ("Read", json!({"file_path": "b.txt"})),
+            ]),
+            3 => Reaction::call_reply(&[(
+                "Edit",
+                json!({"file_path": work.join("a.txt"), "old_string": "alpha", "new_string": "A"}),
+            )]),
+            5 => write("b.txt", "B\n"),
+            7 => write("c.txt", "C\n"),
+            _ => Reaction::text_reply("said"),
+        }
+    })
+}
+
+/// Its changes go to its new worktree, whether it names files of the workspace or of a
+/// worktree that it had before, and also if its conversation is read from the log.
+#[test]
+fn an_isolated_agent_that_goes_on_works_in_its_new_worktree_and_is_merged() {
+    let repository = repository(&[("a.txt", "alpha\n"), ("b.txt", "beta\n")]);
+    let work = repository.place.work();
+    let start = json!({"description": "w", "prompt": "p", "subagent_type": "general-purpose",
+        "isolation": "worktree", "run_in_background": true});
+    let send = || ("SendMessage", json!({"to": "agent-1", "message": "and now"}));
+    let wait = || ("TaskWait", json!({}));
+    let main = vec![("Agent", start), wait(), send(), wait(), send(), wait()];
+    let server = continuations(main, &work);
+    repository.place.ask(&server, YOLO).exits(0);
+    let requests = server.finish();
+    let last = requests.iter().map(Talk::of).next_back().expect("it was asked");
+    let said = format!("{:?}", last.messages());
+    let read = |name: &str| repository.place.read(name);
+    assert_eq!(read("a.txt").as_deref(), Some("A\n"), "{said}");
+    assert_eq!(read("b.txt").as_deref(), Some("B\n"), "{said}");
+    let server = continuations(vec![send(), wait()], &work);
+    let go_on = repository.place.tine(["-m", "m", "-c", "-p", "on"].iter().chain(YOLO));
+    go_on.server(&server).run().exits(0);
+    assert_eq!(read("c.txt").as_deref(), Some("C\n"));
+    assert_eq!(worktrees(&repository), 0);
 }

@@ -54,6 +54,7 @@ impl Landed {
                 line: &context.line,
                 place: &place,
                 policy: &Arc::new(Policy::new(self.mode, [root])),
+                former: &[],
                 cancel: &cancel,
                 jitter: Jitter::new(1),
             },
