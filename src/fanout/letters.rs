@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OwnedMutexGuard;
+
 use super::caller::Caller;
 use super::job::Job;
 use super::{batch, recalled};
@@ -18,8 +20,7 @@ pub(super) async fn send(
     call: &CallId,
     (to, message): (UnitId, Arc<str>),
 ) -> Result<Delivery, ToolError> {
-    let _turn = caller.fanout.parking.sending.lock().await;
-    let to = find_last(caller, to).await;
+    let (to, _turn) = lock_last(caller, to).await;
     let text = Arc::clone(&message);
     match caller.line.ask(|reply| Tend::Send { to, text, reply }).await {
         None | Some(Sent::Unknown) => Ok(Delivery::Unknown),
@@ -31,6 +32,21 @@ pub(super) async fn send(
             let by = batch::start_beside(caller, call, job).await?;
             Ok(Delivery::Continued { ended: to, state, by })
         }
+    }
+}
+
+/// Returns the last unit of a conversation, and the turn to send it a message. While that
+/// is held, no other message starts a unit that continues it.
+async fn lock_last(caller: &Caller, unit: UnitId) -> (UnitId, OwnedMutexGuard<()>) {
+    let mut last = find_last(caller, unit).await;
+    loop {
+        let turn = caller.fanout.parking.lock_conversation(last).await;
+        // Another message may have started one meanwhile.
+        let found = find_last(caller, last).await;
+        if found == last {
+            return (last, turn);
+        }
+        last = found;
     }
 }
 

@@ -1,11 +1,13 @@
 //! Conversations of background units that have ended, so that a message can
 //! continue them.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
 
 use super::executor::Begins;
 use super::job::Job;
@@ -195,9 +197,9 @@ impl Parked {
 pub struct Parking {
     /// The directory of the session whose log has all of them, if one is kept.
     pub(super) log: Option<PathBuf>,
-    /// Held while a message finds the unit that continues a conversation, or starts it:
-    /// two messages at once would start two.
-    pub(super) sending: tokio::sync::Mutex<()>,
+    /// One lock for each conversation that messages are being sent to, by its last unit.
+    /// A mutex, because it is held for a lookup only.
+    sending: Mutex<HashMap<UnitId, Weak<tokio::sync::Mutex<()>>>>,
     // A mutex, because units end on tasks of their own and nobody waits here.
     // In the order in which they ended.
     held: Mutex<VecDeque<(UnitId, Parked)>>,
@@ -208,6 +210,20 @@ impl Parking {
     #[must_use]
     pub fn with_log(directory: PathBuf) -> Self {
         Self { log: Some(directory), ..Self::default() }
+    }
+
+    /// Waits for the turn to send a message to a conversation whose last unit is `last`:
+    /// two messages at once would start two units that continue it. Other conversations
+    /// do not wait, since starting such a unit may read the whole session log.
+    pub(super) async fn lock_conversation(&self, last: UnitId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            sending.retain(|_, lock| lock.strong_count() > 0);
+            let lock = sending.get(&last).and_then(Weak::upgrade).unwrap_or_default();
+            sending.insert(last, Arc::downgrade(&lock));
+            lock
+        };
+        lock.lock_owned().await
     }
 
     pub(super) fn keep(&self, unit: UnitId, parked: Parked) {
@@ -227,5 +243,24 @@ impl Parking {
     pub(super) fn get(&self, unit: UnitId) -> Option<Parked> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.iter().find(|(of, _)| *of == unit).map(|(_, parked)| parked.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_message_waits_for_those_to_its_own_conversation_alone() {
+        let parking = Parking::default();
+        let lock = |unit| parking.lock_conversation(UnitId(unit)).now_or_never();
+        let first = lock(1);
+        assert!(first.is_some() && lock(1).is_none() && lock(2).is_some());
+        drop(first);
+        assert!(lock(1).is_some());
+        drop(lock(3));
+        assert_eq!(parking.sending.lock().unwrap().len(), 1, "ended ones are let go of");
     }
 }
