@@ -162,7 +162,7 @@ async fn walk<'a>(on: Stand<'a>, beside: Beside<'a>, members: Vec<Member<'a>>) -
         };
         let units = seats.iter().map(|seat| seat.unit).collect();
         let mut running = start(on.holder, declared, seats, beside.wants);
-        let mut streak = FailureStreak { gives_up: beside.gives_up, kind: None, failed: 0 };
+        let mut streak = FailureStreak { gives_up: beside.gives_up, first: None, failed: 0 };
         while let Some((at, came, end)) = running.next().await {
             if let Some(text) = end.as_deref().and_then(|end| streak.take(end)) {
                 on.closed.cancel();
@@ -282,7 +282,8 @@ async fn hold(
 struct FailureStreak<'a> {
     /// `None` once a member has not failed so, or if the step has no such rule.
     gives_up: Option<&'a GiveUpRule>,
-    kind: Option<FailureKind>,
+    /// Kind and reason of the first failure.
+    first: Option<(FailureKind, Arc<str>)>,
     failed: u32,
 }
 
@@ -291,6 +292,11 @@ impl FailureStreak<'_> {
     fn take(&mut self, end: &UnitEnd) -> Option<String> {
         let gives_up = self.gives_up?;
         let failure = match &end.outcome {
+            // The model answered: another item may get a whole answer.
+            Outcome::Failed(failure) if is_about_answer(failure.kind) => {
+                self.gives_up = None;
+                return None;
+            }
             // A unit that sent no request in this process cost nothing.
             Outcome::Failed(failure) if end.turns > 0 => failure,
             Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => {
@@ -301,7 +307,9 @@ impl FailureStreak<'_> {
                 return None;
             }
         };
-        if *self.kind.get_or_insert(failure.kind) != failure.kind {
+        let why = failure.message.lines().next().unwrap_or_default();
+        let (kind, reason) = self.first.get_or_insert_with(|| (failure.kind, why.into()));
+        if *kind != failure.kind || **reason != *why {
             self.gives_up = None;
             return None;
         }
@@ -310,13 +318,18 @@ impl FailureStreak<'_> {
             return None;
         }
         self.gives_up = None;
-        let why = failure.message.lines().next().unwrap_or_default();
         let (count, kind) = (self.failed, failure.kind.as_str());
         Some(format!(
             "the first {count} all failed in the same way ({kind}: {why}), so no more start; {}",
             gives_up.hint
         ))
     }
+}
+
+/// Returns whether a failure is about one answer of a model, and so about the item that
+/// was asked for.
+fn is_about_answer(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::OutputLimit | FailureKind::Refusal | FailureKind::EmptyAnswer)
 }
 
 /// What the members of steps side by side have come to.
@@ -406,5 +419,35 @@ fn end_of(outcome: Outcome) -> UnitEnd {
         duration_ms: 0,
         output_file: None,
         share: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    fn gives_up_after(failures: &[(FailureKind, &'static str)]) -> bool {
+        let after = NonZeroU32::new(2).unwrap();
+        let rule = GiveUpRule { after, hint: "hint".into() };
+        let mut streak = FailureStreak { gives_up: Some(&rule), first: None, failed: 0 };
+        let mut told = failures.iter().map(|(kind, message)| {
+            let end = end_of(Outcome::failed(*kind, *message));
+            streak.take(&UnitEnd { turns: 1, ..end }).is_some()
+        });
+        told.any(|is_told| is_told)
+    }
+
+    #[test]
+    fn only_failures_of_one_kind_and_reason_stop_the_others() {
+        use FailureKind::{Authentication, EmptyAnswer, OutputLimit, Refusal, Request};
+        assert!(gives_up_after(&[(Request, "a\nof 1"), (Request, "a\nof 2")]));
+        assert!(!gives_up_after(&[(Request, "a"), (Request, "b"), (Request, "b")]));
+        assert!(!gives_up_after(&[(Request, "a"), (Authentication, "a")]));
+        for kind in [EmptyAnswer, OutputLimit, Refusal] {
+            assert!(!gives_up_after(&[(kind, "a"); 3]), "{}", kind.as_str());
+            assert!(!gives_up_after(&[(Request, "a"), (kind, "a"), (Request, "a")]));
+        }
     }
 }

@@ -216,14 +216,16 @@ const HALF: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"ha
 /// A wrong schema or model fails every row, and each row costs requests.
 #[test]
 fn a_map_whose_first_ten_rows_fail_alike_begins_no_more_unless_it_is_told_to() {
-    let run = |good: &'static str, flags: &[&str]| {
+    let missing = json!({ "error": { "message": "there is no such deployment" } });
+    let missing = || Reaction::json(400, &missing);
+    let run = |good: &'static str, bad: Reaction, flags: &[&str]| {
         let place = Place::new();
         let rows: Vec<String> = (1..=40).map(|row| format!("{row}\n")).collect();
         place.write("rows.csv", format!("a\n{}", rows.concat()));
         place.write("look.md", "Look at {{ a }}.");
         let server = serve(move |talk| match talk.task() == good {
             true => Reaction::text_reply("all"),
-            false => Reaction::stream(HALF),
+            false => bad.clone(),
         });
         let asked = ["map", "--input", "rows.csv", "--prompt", "look.md", "-m", "m"];
         let flags = ["--max-concurrent", "2"].iter().chain(flags);
@@ -232,14 +234,16 @@ fn a_map_whose_first_ten_rows_fail_alike_begins_no_more_unless_it_is_told_to() {
             |status: &str| lines(&finished).iter().filter(|row| row["status"] == status).count();
         ([count("completed"), count("failed"), count("skipped")], finished.stderr)
     };
-    let ([completed, failed, skipped], stderr) = run("", &[]);
+    let ([completed, failed, skipped], stderr) = run("", missing(), &[]);
     // A row that was about to begin is cancelled.
     let is_early = completed == 0 && (10..20).contains(&failed) && (20..=30).contains(&skipped);
     assert!(is_early, "{failed} {skipped}\n{stderr}");
-    let why = "the first 10 all failed in the same way (output_limit: the answer stops";
+    let why = "the first 10 all failed in the same way (request: ";
     assert!(stderr.contains(why) && stderr.contains("`--keep-going` asks all rows"), "{stderr}");
-    assert_eq!(run("", &["--keep-going"]).0, [0, 40, 0]);
-    assert_eq!(run("Look at 1.", &[]).0, [1, 39, 0]);
+    assert_eq!(run("", missing(), &["--keep-going"]).0, [0, 40, 0]);
+    assert_eq!(run("Look at 1.", missing(), &[]).0, [1, 39, 0]);
+    // An answer that is too long says nothing about the other rows.
+    assert_eq!(run("", Reaction::stream(HALF), &[]).0, [0, 40, 0]);
 }
 
 #[test]
