@@ -17,7 +17,7 @@ use super::address::Address;
 use super::meaning::{Meaning, Told};
 use super::secrets::Secrets;
 use super::sse::Event;
-use super::window::window_in;
+use super::window::{window_in, window_in_refusal};
 use super::{page, spoken};
 use crate::model::adaptation::{self, RefusedRequest};
 use crate::model::retry::floor;
@@ -61,12 +61,9 @@ pub(super) fn refused(answer: &Refused<'_>, address: &Address) -> ModelError {
         }
         (meaning, _) => meaning,
     };
-    // A server has no other status for a template's refusal, which stays.
-    let is_final = status == 500
-        && meaning == Meaning::Kind(ModelErrorKind::Overloaded)
-        && adaptation::is_template_error(&refused.said);
+    let is_final = status == 500 && is_template_error(meaning, &refused);
     let meaning = if is_final { Meaning::Kind(ModelErrorKind::Request) } else { meaning };
-    let window = window_in(&body, &sentence);
+    let window = window_in_refusal(status, &body, &sentence);
     let sentence = match is_page {
         true => page::describe_page(status, &address.host(), &text),
         false => sentence,
@@ -131,10 +128,22 @@ pub(in crate::model) fn in_answer(error: &Value, secrets: &Secrets) -> ModelErro
     let told = Told::by_object(error, retry_after.is_some());
     let words = short(sentence, secrets);
     let message = format!("the provider answered with an error: {words}");
-    let refused = Some(Arc::new(RefusedRequest::new(&redacted(error, secrets))));
-    let error = with_window(meant(told.meaning(), message), window_in(error, &words));
+    let refused = RefusedRequest::new(&redacted(error, secrets));
+    let meaning = match told.meaning() {
+        // Within an answer, an error may have no code.
+        meaning if is_template_error(meaning, &refused) => Meaning::Kind(ModelErrorKind::Request),
+        meaning => meaning,
+    };
+    let error = with_window(meant(meaning, message), window_in(error, &words));
     let retry_after = retry_after.filter(|_| may_name_a_time(&error));
-    ModelError { retry_after, refused, ..error }
+    ModelError { retry_after, refused: Some(Arc::new(refused)), ..error }
+}
+
+/// Returns whether a server failed because its chat template refuses the request: it has
+/// no other status for that, and refuses it again.
+fn is_template_error(meaning: Meaning, refused: &RefusedRequest) -> bool {
+    meaning == Meaning::Kind(ModelErrorKind::Overloaded)
+        && adaptation::is_template_error(&refused.said)
 }
 
 /// Returns the error that an event is instead of a part of an answer: one that is
@@ -244,4 +253,21 @@ pub(super) fn deepest(error: &reqwest::Error) -> String {
 
 fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(error.source(), |&cause| cause.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_error_within_an_answer_is_a_refusal() {
+        let kind = |error: Value| in_answer(&error, &Secrets::default()).kind;
+        let words = "Jinja Exception: roles must alternate";
+        for code in [json!(500), json!("500"), Value::Null] {
+            let error = json!({ "error": { "message": words, "code": code } });
+            assert_eq!(kind(error), ModelErrorKind::Request, "{code}");
+        }
+        let error = json!({ "error": { "message": "it broke", "code": 500 } });
+        assert_eq!(kind(error), ModelErrorKind::Overloaded);
+    }
 }

@@ -25,7 +25,8 @@ static WORDS: LazyLock<Regex> = LazyLock::new(|| {
               | tokens \s allowed | token \s limit | limited \s to | limit \s of
               | must \s be \s <= | cannot \s exceed | length \s should \s be \s \[ \d+ ,
               | > (?= \s? \d+ \s maximum ) )
-          [\s:(=`]* ( \d [\d,_]* ) ( k \b )?",
+          [\s:(=`]* ( \d [\d,_]* ) ( k \b )?
+          (?! [\d,_]*+ \s* (?: [kmg] i? b \b | [mg] \b | bytes? \b | char | message | image | request ) )",
     )
     .expect("the pattern is valid")
 });
@@ -42,6 +43,16 @@ pub(super) fn window_in(error: &Value, words: &str) -> Option<NonZeroU64> {
         Some(if found.get(2).is_some() { number.saturating_mul(1_000) } else { number })
     });
     fields.chain(found).filter(|tokens| *tokens >= LEAST).min().and_then(NonZeroU64::new)
+}
+
+/// Returns the smallest context window in tokens that a refusal with this status names.
+pub(super) fn window_in_refusal(status: u16, error: &Value, words: &str) -> Option<NonZeroU64> {
+    // Proxies answer so, too, and name their limit of the body.
+    let may_mean_bytes = status == 413 && {
+        let words = words.to_lowercase();
+        !words.contains("token") && !words.contains("context")
+    };
+    if may_mean_bytes { None } else { window_in(error, words) }
 }
 
 #[cfg(test)]
@@ -93,10 +104,31 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_is_too_large_names_no_window_without_a_word_of_tokens() {
+        let found =
+            |status, words| window_in_refusal(status, &Value::Null, words).map(NonZeroU64::get);
+        assert_eq!(found(413, "maximum size 100000"), None);
+        assert_eq!(found(400, "maximum size 100000"), Some(100_000));
+        assert_eq!(found(413, "Request body too large. Max size: 8000 tokens."), Some(8_000));
+    }
+
+    #[test]
     fn a_field_names_the_window_and_other_numbers_do_not() {
         let llama = json!({ "error": { "n_ctx": 8192, "n_prompt_tokens": 9412, "code": 400 } });
         assert_eq!(window_in(&llama, "too long").map(NonZeroU64::get), Some(8192));
         for words in ["too long", "prompt is too long: 9000 tokens", "limit of 5 requests", ""] {
+            assert_eq!(window_in(&Value::Null, words), None, "{words}");
+        }
+        for words in [
+            "Payload too large: maximum size is 1000 KB",
+            "limit of 1024kb",
+            "limit of 1,024 KiB",
+            "max size: 20 MB",
+            "maximum length 65536 characters",
+            "maximum length 65536 chars",
+            "maximum size of 1048576 bytes",
+            "limit of 1000 messages",
+        ] {
             assert_eq!(window_in(&Value::Null, words), None, "{words}");
         }
         let long = format!("{} maximum context length is 8192", "x".repeat(SEARCHED));
