@@ -25,7 +25,7 @@ use super::api::Options;
 use crate::config::{OutputLimitKey, ReasoningBack};
 use crate::message::Prefix;
 
-pub use learned::LearnedAdaptations;
+pub use learned::{LearnedAdaptations, Untried};
 pub(super) use lessons::{SentRequest, advice, candidates, is_template_error, keys_of, sentence};
 pub use store::AdaptationStore;
 
@@ -119,6 +119,10 @@ impl Adaptations {
         let mut all = self.clone();
         all.0.insert(adaptation);
         all
+    }
+
+    fn remove(&mut self, adaptations: &[&Adaptation]) {
+        self.0.retain(|it| !adaptations.contains(&it));
     }
 
     fn has(&self, adaptation: &Adaptation) -> bool {

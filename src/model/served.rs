@@ -17,7 +17,9 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 
 use self::talk::Talk;
-use super::adaptation::{self, Adaptation, Adaptations, LearnedAdaptations, RefusedRequest};
+use super::adaptation::{
+    self, Adaptation, Adaptations, LearnedAdaptations, RefusedRequest, Untried,
+};
 use super::api::{Api, Kind, Options};
 use super::gate::Lane;
 use super::http::exchange::Route;
@@ -169,9 +171,13 @@ impl Model for Served {
         let keys = adaptation::keys_of(&before);
         let sent_with =
             adaptation::SentRequest { keys: &keys, extra: &options.extra, prefix: &request.prefix };
-        let mut proposed = adaptation::candidates(refused, &sent_with).into_iter();
+        let Untried { kept, tried } = learned.untried(refused);
+        let proposed = adaptation::candidates(refused, &sent_with).into_iter();
+        // At last all of them together: each may help with a part.
+        let together = (tried.len() > 1).then(|| tried.concat());
+        let mut proposed = proposed.filter(|all| !tried.contains(all)).chain(together);
         let helps = |all: &Vec<Adaptation>| {
-            let mut changed = (*known).clone();
+            let mut changed = kept.clone();
             changed.extend(all.iter().cloned());
             sent(&changed) != before
         };
@@ -179,7 +185,7 @@ impl Model for Served {
             learned.withdraw();
             return None;
         };
-        learned.learn(&found);
+        learned.learn(refused, kept, &found);
         Some(AdaptationOutcome::Now(adaptation::sentence(&self.name, &found)))
     }
 

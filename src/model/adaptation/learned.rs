@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::store::StoredAdaptations;
-use super::{Adaptation, Adaptations};
+use super::{Adaptation, Adaptations, RefusedRequest, is_template_error};
 
 /// The known adaptations of one model of one server.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub struct LearnedAdaptations {
     state: Mutex<LearnedState>,
     /// The stored part; `None` if nothing is stored.
     entry: Option<StoredAdaptations>,
+    /// Held while the file is written, which no request waits for.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -22,6 +24,24 @@ struct LearnedState {
     known: Arc<Adaptations>,
     /// Those among them with which a request was answered.
     proven: Adaptations,
+    /// What was tried against the last refusal.
+    trial: Trial,
+}
+
+/// What was tried against one refusal, the last one last.
+#[derive(Debug, Default)]
+struct Trial {
+    said: Arc<str>,
+    tried: Vec<Vec<Adaptation>>,
+}
+
+/// What is left to try against a refusal.
+#[derive(Debug)]
+pub struct Untried {
+    /// What is known, without the last guess if the server refuses it with the same words.
+    pub kept: Adaptations,
+    /// Guesses that are not made again by themselves.
+    pub tried: Vec<Vec<Adaptation>>,
 }
 
 impl LearnedAdaptations {
@@ -30,8 +50,9 @@ impl LearnedAdaptations {
     #[must_use]
     pub fn new(mut given: Adaptations, entry: Option<StoredAdaptations>) -> Self {
         given.extend(entry.iter().flat_map(StoredAdaptations::read));
-        let state = LearnedState { known: Arc::new(given.clone()), proven: given };
-        Self { state: Mutex::new(state), entry }
+        let known = Arc::new(given.clone());
+        let state = LearnedState { known, proven: given, trial: Trial::default() };
+        Self { state: Mutex::new(state), entry, writing: Mutex::new(()) }
     }
 
     /// Returns what requests are sent with now.
@@ -40,16 +61,41 @@ impl LearnedAdaptations {
         Arc::clone(&self.state().known)
     }
 
-    /// Adds adaptations that a refusal asks for.
-    pub fn learn(&self, adaptations: &[Adaptation]) {
-        let mut state = self.state();
-        let mut known = (*state.known).clone();
-        known.extend(adaptations.iter().cloned());
-        state.known = Arc::new(known);
+    /// Returns what is left to try. A guess does not help if the server refuses the
+    /// request with it in the same words.
+    #[must_use]
+    pub fn untried(&self, refused: &RefusedRequest) -> Untried {
+        let state = self.state();
+        let mut kept = (*state.known).clone();
+        let Trial { said, tried } = &state.trial;
+        // Chat templates have one sentence for several rules.
+        if *said != refused.said || is_template_error(said) {
+            return Untried { kept, tried: Vec::new() };
+        }
+        let last = tried.last().into_iter().flatten();
+        let last: Vec<&Adaptation> = last.filter(|it| !state.proven.has(it)).collect();
+        if last.iter().all(|it| refused.adaptations.has(it)) {
+            kept.remove(&last);
+        }
+        Untried { kept, tried: tried.clone() }
     }
 
-    /// Records that a request was answered with these adaptations.
-    pub fn answered(&self, sent_with: &Adaptations) {
+    /// Adds adaptations that a refusal asks for to what is kept of the known ones.
+    pub fn learn(&self, refused: &RefusedRequest, kept: Adaptations, found: &[Adaptation]) {
+        let mut state = self.state();
+        let mut known = kept;
+        known.extend(found.iter().cloned());
+        state.known = Arc::new(known);
+        if state.trial.said != refused.said {
+            state.trial = Trial { said: Arc::clone(&refused.said), tried: Vec::new() };
+        }
+        state.trial.tried.push(found.to_vec());
+    }
+
+    /// Records that a request was answered with these adaptations. Returns whether
+    /// [`LearnedAdaptations::save`] has something to write.
+    #[must_use = "later processes learn it anew if it is not saved"]
+    pub fn answered(&self, sent_with: &Adaptations) -> bool {
         let mut state = self.state();
         let is_new = sent_with.iter().any(|adaptation| !state.proven.has(adaptation));
         if is_new {
@@ -57,16 +103,25 @@ impl LearnedAdaptations {
             let mut known = (*state.known).clone();
             known.extend(sent_with.iter().cloned());
             state.known = Arc::new(known);
-            if let Some(entry) = &self.entry {
-                entry.write(&state.proven);
-            }
+            state.trial = Trial::default();
         }
+        is_new && self.entry.is_some()
+    }
+
+    /// Writes what requests were answered with for later processes. It blocks.
+    pub fn save(&self) {
+        let Some(entry) = &self.entry else { return };
+        // The last one to write has the newest.
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let proven = self.state().proven.clone();
+        entry.write(&proven);
     }
 
     /// Forgets what was learned for a request that is refused all the same.
     pub fn withdraw(&self) {
         let mut state = self.state();
         state.known = Arc::new(state.proven.clone());
+        state.trial = Trial::default();
     }
 
     fn state(&self) -> MutexGuard<'_, LearnedState> {

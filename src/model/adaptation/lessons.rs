@@ -19,7 +19,7 @@ pub(super) const INNER_KEYS: [&str; 6] =
     ["reasoning_content", "strict", "cache_control", "is_error", "detail", "phase"];
 
 /// Keys of a request that every server needs.
-const NEEDED_KEYS: [&str; 8] =
+pub(super) const NEEDED_KEYS: [&str; 8] =
     ["model", "messages", "input", "stream", "tools", "system", "instructions", "contents"];
 
 /// Keys of the output limit in Chat Completions.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::lessons::NEEDED_KEYS;
 use super::{Adaptation, ContentId};
 
 /// Adaptations that carry nothing, by name.
@@ -26,9 +27,6 @@ const WITHOUT: &str = "without:";
 const WITHOUT_TOOL: &str = "without_tool:";
 const WITHOUT_CONTENT: &str = "without_content:";
 
-/// Keys that no request works without.
-const NEEDED: [&str; 5] = ["model", "messages", "input", "stream", "tools"];
-
 impl Adaptation {
     /// The names that [`Adaptation::from_name`] knows, for an error.
     pub const RULE: &'static str = "expected `without:KEY`, `without_tool:NAME` or one of: \
@@ -43,7 +41,7 @@ impl Adaptation {
             return Some(plain.clone());
         }
         let behind = |start| name.strip_prefix(start).filter(|rest| !rest.trim().is_empty());
-        if let Some(key) = behind(WITHOUT).filter(|key| !NEEDED.contains(key)) {
+        if let Some(key) = behind(WITHOUT).filter(|key| !NEEDED_KEYS.contains(key)) {
             return Some(Self::Without(key.into()));
         }
         if let Some(tool) = behind(WITHOUT_TOOL) {

@@ -369,10 +369,34 @@ fn one_unit_learns_for_all_and_what_does_not_help_is_forgotten() {
     let again = RefusedRequest { said: "no".into(), adaptations: without.clone() };
     assert_eq!(model.adapt(&talk, &again), None);
     assert!(learned.known().is_empty());
-    learned.answered(&without);
+    assert!(!learned.answered(&without), "there is no file");
     assert_eq!(*learned.known(), without);
     assert_eq!(model.adapt(&talk, &again), None);
     assert_eq!(*learned.known(), without);
+}
+
+/// A server of texts alone that names the type of a content and nothing else.
+#[test]
+fn a_guess_that_is_refused_with_the_same_words_gives_way_to_the_next() {
+    let (model, learned) = model(Kind::Chat);
+    let talk = request(&long_talk());
+    let words = json!({ "error": "messages.1.content must be a string" });
+    let mut seen = Vec::new();
+    let refuse = || {
+        let adaptations = (*learned.known()).clone();
+        let refused = RefusedRequest { adaptations, ..RefusedRequest::new(&words) };
+        matches!(model.adapt(&talk, &refused), Some(AdaptationOutcome::Now(_)))
+    };
+    while refuse() {
+        seen.push((*learned.known()).clone());
+    }
+    let of = |all: &[Adaptation]| all.iter().cloned().collect::<Adaptations>();
+    assert_eq!(seen[0], of(&[Adaptation::EmptyContent]));
+    assert_eq!(seen[1], of(&[Adaptation::NoImages]), "{seen:?}");
+    // At last all of them, and nothing once that does not help.
+    let all = seen.last().unwrap();
+    assert!(all.has(&Adaptation::EmptyContent) && all.has(&Adaptation::NoImages), "{seen:?}");
+    assert!(seen.len() <= 5 && learned.known().is_empty(), "{seen:?}");
 }
 
 #[test]
@@ -387,10 +411,12 @@ fn later_processes_begin_with_what_has_helped() {
     };
     let first = open();
     let keep = [Adaptation::AlternatingRoles, Adaptation::WithoutContent(ContentId::new("x"))];
-    first.learn(&keep);
+    first.learn(&RefusedRequest::new(&json!("no")), Adaptations::default(), &keep);
     assert!(!file.exists());
     let all = keep.iter().cloned().chain([Adaptation::NoImages]).collect();
-    first.answered(&all);
+    assert!(first.answered(&all));
+    first.save();
+    assert!(!first.answered(&all));
     assert_eq!(*open().known(), keep.iter().cloned().collect());
     let other = AdaptationStore::new(&file).entry("b");
     assert!(LearnedAdaptations::new(Adaptations::default(), Some(other)).known().is_empty());
@@ -410,9 +436,16 @@ fn names_are_read_as_they_are_written() {
         assert_eq!(Adaptation::from_name(name).unwrap().to_string(), name);
         assert!(!Adaptation::from_name(name).unwrap().describe().is_empty());
     }
-    for wrong in
-        ["", "without:", "without:messages", "without_content:xyz", "Single_Calls", "images"]
-    {
+    for wrong in [
+        "",
+        "without:",
+        "without:messages",
+        "without:system",
+        "without:instructions",
+        "without_content:xyz",
+        "Single_Calls",
+        "images",
+    ] {
         assert_eq!(Adaptation::from_name(wrong), None, "{wrong}");
     }
 }
@@ -539,7 +572,7 @@ fn a_later_request_begins_with_the_earlier_one() {
     ];
     let adaptations: Adaptations = all.into_iter().collect();
     let (model, learned) = model(Kind::Chat);
-    learned.answered(&adaptations);
+    assert!(!learned.answered(&adaptations), "there is no file");
     let mut talk = prefix(&[user("go"), calls(&["a", "b"]), output("a", "A"), output("b", "B")]);
     let before = model.body(&talk);
     talk.push(user("part one"));

@@ -134,7 +134,7 @@ impl Talk {
             Opened::Whole(bytes) => {
                 let said = &mut self.said;
                 let taken = assembly.take_whole(&bytes, &mut |chunk| said.push_back(Ok(chunk)));
-                self.finish(assembly, taken)
+                self.finish(assembly, taken).await
             }
         }
     }
@@ -149,11 +149,11 @@ impl Talk {
         if is_over.is_ok() && !is_read {
             let_go(response).await;
         }
-        self.finish(assembly, is_over.map(|_| ()))
+        self.finish(assembly, is_over.map(|_| ())).await
     }
 
     /// Says the whole answer, or why there is none.
-    fn finish(
+    async fn finish(
         &mut self,
         assembly: Assembly,
         ended: Result<(), ModelError>,
@@ -163,7 +163,11 @@ impl Talk {
         let answer = ended
             .and_then(|()| assembly.finish(asker, &self.sent))
             .map_err(|error| ModelError { spent, ..error })?;
-        self.endpoint.learned.answered(&self.adaptations);
+        if self.endpoint.learned.answered(&self.adaptations) {
+            let learned = Arc::clone(&self.endpoint.learned);
+            // It is a cache: what is not written is learned again.
+            let _ = tokio::task::spawn_blocking(move || learned.save()).await;
+        }
         self.said.push_back(Ok(Chunk::Finished(Box::new(answer))));
         Ok(Stage::Over)
     }
