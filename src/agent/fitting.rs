@@ -54,9 +54,15 @@ fn shortened(message: &Message) -> Option<Message> {
             Some(Message::Output { call: call.clone(), output: Arc::new(output) })
         }
         Message::User(user) => {
-            let start = user.text.char_indices().nth(PROMPT_START).map(|(end, _)| end)?;
-            let (kept, rest) = user.text.split_at(start);
-            Some(Message::User(prompt::prompt_left_out(kept, rest.len()).into()))
+            let text = user.text_with(|_| prompt::image_summed_up().to_owned());
+            match text.char_indices().nth(PROMPT_START) {
+                Some((start, _)) => {
+                    let (kept, rest) = text.split_at(start);
+                    Some(Message::User(prompt::prompt_left_out(kept, rest.len()).into()))
+                }
+                None if user.images.is_empty() => None,
+                None => Some(Message::User(text.into())),
+            }
         }
         Message::Model(_) => None,
     }
@@ -65,7 +71,7 @@ fn shortened(message: &Message) -> Option<Message> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Head;
+    use crate::message::{Head, Image, ImageKind, Placed, Prompt};
 
     fn conversation(lengths: &[usize]) -> Prefix {
         let mut prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
@@ -103,6 +109,29 @@ mod tests {
         check(&lengths, 15_000, &[4_000, 0, 8_000, 0]);
         check(&lengths, u64::MAX, &[0, 0, 0, 0]);
         check(&[], u64::MAX, &[]);
+    }
+
+    #[test]
+    fn a_short_prompt_loses_only_its_images() {
+        let base64 = "A".repeat(400_000);
+        let image = Image { kind: ImageKind::Png, base64: base64.into() };
+        let placed = Placed { at: 4, image };
+        let shown = Prompt { text: "look".into(), images: vec![placed].into() };
+        let mut prefix = conversation(&[]);
+        prefix.push(Message::User(shown));
+        prefix.push(Message::User("short".into()));
+        let shorter = without_largest_parts(&prefix, u64::MAX).unwrap();
+        let prompts: Vec<&Prompt> = shorter
+            .messages()
+            .filter_map(|message| match message {
+                Message::User(prompt) => Some(prompt),
+                Message::Model(_) | Message::Output { .. } => None,
+            })
+            .collect();
+        assert!(prompts.iter().all(|prompt| prompt.images.is_empty()));
+        assert!(prompts[1].text.starts_with("look"), "{}", prompts[1].text);
+        assert!(prompts[1].text.contains(prompt::image_summed_up()), "{}", prompts[1].text);
+        assert_eq!(&*prompts[2].text, "short");
     }
 
     #[test]
