@@ -32,7 +32,7 @@ use crate::event::{FailureKind, NoticeLevel, Outcome, UnitId};
 use crate::guard::Policy;
 use crate::hook::Hooks;
 use crate::line::{News, RequestLeave, Told, UnitEvent, Wait};
-use crate::message::{Call, CallId, Prompt, counted};
+use crate::message::{Call, CallId, Prompt, StopReason, counted};
 use crate::model::Model;
 use crate::prompt;
 use crate::skill::Followed;
@@ -367,9 +367,14 @@ impl Unit {
         if reply.calls.is_empty() {
             return Ok(Turned::Said(FinalAnswer::new(reply.text.as_str().into(), stop)));
         }
+        if stop == StopReason::Refusal {
+            // The rest may have taken them back.
+            self.refuse(&reply.calls, "the provider withheld a part of the answer").await;
+            return Ok(Turned::Said(LastWord::new(reply.text.as_str().into(), stop)));
+        }
         self.mark_fork_point(&reply.calls);
         loops.begin(turn);
-        self.run_calls(&reply.calls, leave, loops).await.map(Turned::Called)
+        self.run_calls(&reply.calls, stop, leave, loops).await.map(Turned::Called)
     }
 
     /// Asks whether a request may be sent, which may begin the turn with this

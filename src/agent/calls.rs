@@ -22,7 +22,7 @@ use crate::event::{Confinement, Failure, FailureKind, Outcome};
 use crate::guard::Effect;
 use crate::hook::CallFacts;
 use crate::line::{CallLeave, RequestLeave, Tend, UnitEvent};
-use crate::message::{Call, CallId, Output};
+use crate::message::{Call, CallId, Output, StopReason};
 use crate::prompt;
 use crate::skill::Followed;
 use crate::tool::bound::{bounded_by, short_name};
@@ -40,6 +40,10 @@ pub const CALLS_CAP: usize = 256;
 
 /// Most characters of a malformed argument text that are told back.
 const EXCERPT_CAP: usize = 200;
+
+/// Why a call does not run whose arguments are missing.
+const CUT_CALL: &str = "the answer reached the output limit before the arguments of this call. \
+     Call again, and write less before the call.";
 
 /// A call that is ready to run.
 pub(super) struct Ready<'a> {
@@ -125,24 +129,46 @@ impl Unit {
     pub(super) async fn run_calls(
         &mut self,
         calls: &[Call],
+        stop: StopReason,
         leave: RequestLeave,
         loops: &mut Loops,
     ) -> Result<Option<Given>, Outcome> {
+        let (calls, cut) = split_cut_call(calls, stop);
         let Some((count, refusal)) = self.may_call(calls, leave).await else {
             return Err(Outcome::Cancelled { ran: true });
         };
         let (calls, refused) = calls.split_at(count);
-        let Ran { ends, given } = self.run_groups(calls, loops).await;
+        let Ran { mut ends, given } = self.run_groups(calls, loops).await;
         if self.context.cancel.is_cancelled() {
             // The dispatcher closes what was not begun.
             return Err(Outcome::Cancelled { ran: true });
         }
         self.refuse(refused, &refusal).await;
+        for call in cut {
+            ends = ends.or(self.refuse_cut(call, loops).await);
+        }
         ends.map_or(Ok(given), Err)
     }
 
+    /// Gives a call whose arguments were cut off its output. Returns the outcome of a
+    /// unit that makes no other calls.
+    async fn refuse_cut(&mut self, call: &Call, loops: &mut Loops) -> Option<Outcome> {
+        let tool: Arc<str> = short_name(&call.tool).into();
+        let output = Output::error(format!("Not run: {CUT_CALL}"));
+        let repeat = loops.note(Key::new(&tool, &call.arguments, &output));
+        let verdict = verdict(&tool, repeat);
+        let text = output.text + &below(&Said::default(), &verdict);
+        let output = Arc::new(Output::error(text));
+        self.tell_finished(call, tool, Arc::clone(&output), 0).await;
+        self.history.finished(&call.id, output);
+        match verdict {
+            Verdict::Ends(outcome) => Some(outcome),
+            Verdict::Fine | Verdict::Told(_) => None,
+        }
+    }
+
     /// Gives calls that must not run their outputs.
-    async fn refuse(&mut self, calls: &[Call], refusal: &str) {
+    pub(super) async fn refuse(&mut self, calls: &[Call], refusal: &str) {
         let output = Arc::new(Output::error(format!("Not run: {refusal}.")));
         for call in calls {
             let tool = short_name(&call.tool).into();
@@ -230,16 +256,7 @@ impl Unit {
         if looks_at_agents(tool) && self.has_agents_out().await {
             return Verdict::Fine;
         }
-        match loops.note(Key::new(tool, &call.arguments, output)) {
-            Repeat::Unremarkable => Verdict::Fine,
-            Repeat::Told { times } => Verdict::Told(prompt::repeated(tool, times, ENDS_AT)),
-            Repeat::Ends { times } => {
-                let message = format!(
-                    "made the same call of {tool} {times} times in a row, always with the same output"
-                );
-                Verdict::Ends(Outcome::failed(FailureKind::Loop, message))
-            }
-        }
+        verdict(tool, loops.note(Key::new(tool, &call.arguments, output)))
     }
 
     async fn has_agents_out(&self) -> bool {
@@ -408,6 +425,31 @@ impl Unit {
     }
 }
 
+/// Returns what is done about a call that came so often.
+fn verdict(tool: &str, repeat: Repeat) -> Verdict {
+    match repeat {
+        Repeat::Unremarkable => Verdict::Fine,
+        Repeat::Told { times } => Verdict::Told(prompt::repeated(tool, times, ENDS_AT)),
+        Repeat::Ends { times } => {
+            let message = format!(
+                "made the same call of {tool} {times} times in a row, always with the same output"
+            );
+            Verdict::Ends(Outcome::failed(FailureKind::Loop, message))
+        }
+    }
+}
+
+/// Splits off the last call of an answer that reached the output limit before any
+/// argument of the call. `{}` is what an API makes of no arguments at all.
+fn split_cut_call(calls: &[Call], stop: StopReason) -> (&[Call], &[Call]) {
+    let is_bare = |call: &Call| matches!(call.arguments.trim(), "" | "{}");
+    let is_cut = match stop {
+        StopReason::MaxTokens => calls.last().is_some_and(is_bare),
+        StopReason::EndTurn | StopReason::ToolUse | StopReason::Refusal => false,
+    };
+    calls.split_at(calls.len() - usize::from(is_cut))
+}
+
 /// Returns what stands below an output: what hooks say, then what its being
 /// repeated comes to.
 fn below(said: &Said, verdict: &Verdict) -> String {
@@ -475,6 +517,29 @@ mod tests {
             names,
             [vec!["Read", "Grep"], vec!["Edit"], vec!["Edit"], vec!["Read"], vec!["Bash"]]
         );
+    }
+
+    #[test]
+    fn only_a_call_that_the_output_limit_left_without_arguments_is_cut() {
+        use StopReason::{EndTurn, MaxTokens, Refusal, ToolUse};
+        let call = |arguments: &str| Call {
+            id: CallId::from("c"),
+            tool: "t".to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        for (last, stop, cut) in [
+            ("", MaxTokens, 1),
+            (" {} ", MaxTokens, 1),
+            ("{\"a\":1}", MaxTokens, 0),
+            ("{\"a", MaxTokens, 0),
+            ("", ToolUse, 0),
+            ("{}", EndTurn, 0),
+            ("", Refusal, 0),
+        ] {
+            let calls = [call(""), call(last)];
+            assert_eq!(split_cut_call(&calls, stop).1.len(), cut, "{last} {stop:?}");
+        }
+        assert!(split_cut_call(&[], MaxTokens).1.is_empty());
     }
 
     #[test]

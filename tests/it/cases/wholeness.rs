@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::play::Case;
 use crate::support::repository::Repository;
-use crate::support::server::Reaction;
+use crate::support::server::{Reaction, RecordedRequest, Server, events};
 use crate::support::talk::serve;
 use crate::support::tine::{Finished, Place};
 
@@ -257,4 +257,40 @@ fn a_summary_that_was_cut_off_says_so_to_the_model_that_goes_on_from_it() {
     let model = place.script("s.json", &script);
     place.tine(["-m", &model, "-c", "-p", "/compact"]).run().exits(0);
     place.tine(["-m", &model, "-c", "-p", "on"]).run().exits(0);
+}
+
+/// The start of a call whose arguments never came, and why the answer ended.
+fn bare_call(tool: &str, finish: &str) -> Reaction {
+    let call = json!({ "index": 0, "id": "c1", "type": "function",
+        "function": { "name": tool, "arguments": "" } });
+    let begun = json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [call] } }] });
+    let ended = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": finish }] });
+    let mut bytes = events([&begun, &ended]);
+    bytes.extend_from_slice(b"data: [DONE]\n\n");
+    Reaction::stream(bytes)
+}
+
+#[test]
+fn a_call_that_was_cut_off_before_its_arguments_or_withheld_does_not_run() {
+    // `TaskList` takes no arguments, so that it would run.
+    for (finish, code, told) in [
+        ("length", 0, "Not run: the answer reached the output limit"),
+        ("content_filter", 1, "Not run: the provider withheld a part of the answer"),
+        ("tool_calls", 0, ""),
+    ] {
+        let place = Place::new();
+        let server =
+            Server::start(move |request: &RecordedRequest| {
+                match request.json()["messages"].to_string().contains("tool_call_id") {
+                    true => Reaction::text_reply("done"),
+                    false => bare_call("TaskList", finish),
+                }
+            });
+        let asking = ["-m", "m", "-p", "go", "-o", "stream-json"];
+        let finished = place.tine(asking).server(&server).run().exits(code);
+        let outputs = finished.records().outputs();
+        let is_refused = outputs[0].text.starts_with("Not run:");
+        assert_eq!(is_refused, !told.is_empty(), "{finish}: {outputs:?}");
+        assert!(outputs[0].text.starts_with(told), "{finish}: {outputs:?}");
+    }
 }
