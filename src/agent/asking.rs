@@ -70,6 +70,8 @@ pub(super) struct Answered {
 pub(super) enum Unanswered {
     /// The last attempt failed, or could not be used.
     Failed(ModelError),
+    /// The server refused it, but may take it without a part of the conversation.
+    Refused(ModelError),
     /// The unit ends: a limit leaves no room for one more attempt.
     Ends(Outcome),
 }
@@ -93,7 +95,7 @@ impl Unit {
         loop {
             let attempts = tried.retries + adapted + 1;
             let Asked { answer, took_ms } = self.attempt(request.clone(), &mut audience).await;
-            let failed = match answer {
+            let mut failed = match answer {
                 Ok(answer) => return Ok(Answered { answer, took_ms, attempts }),
                 Err(error) => FailedAttempt { number: attempts, took_ms, error },
             };
@@ -122,15 +124,20 @@ impl Unit {
                     tried = Tried::default();
                 }
                 Decision::GiveUp(why) => {
-                    let failed = self.advised(failed, &request);
+                    let is_advised = self.advise(&mut failed.error, &request);
                     let is_too_long = failed.error.kind == ModelErrorKind::Overflow;
                     let next = match if_too_long {
                         IfTooLong::Compact if is_too_long => AfterFailure::Compact,
                         IfTooLong::Fail if is_too_long => AfterFailure::TooLong,
+                        IfTooLong::Compact if !is_advised => {
+                            self.after_refusal(&failed.error, &audience)
+                        }
                         IfTooLong::Compact | IfTooLong::Fail => AfterFailure::Nothing,
                     };
+                    let is_over = is_too_long || next == AfterFailure::Nothing;
                     self.tell_failed(&failed, next).await;
-                    return Err(Unanswered::Failed(why.told(failed.error)));
+                    let error = why.told(failed.error);
+                    return Err(Unanswered::new(error, is_over));
                 }
             }
         }
@@ -160,21 +167,31 @@ impl Unit {
         }
     }
 
-    /// Adds to an error what the user can do about it.
-    fn advised(&self, mut failed: FailedAttempt, request: &Request) -> FailedAttempt {
-        let Some(refused) = failed.error.refused.clone() else { return failed };
-        let is_refused = failed.error.kind == ModelErrorKind::Request;
-        let advice = self.model.advise(request, &refused).or_else(|| {
-            (is_refused && self.history.follows_given_up()).then(|| {
-                "the conversation contains a message that was refused before; `/rewind` in a \
-                 chat removes it"
-                    .to_owned()
-            })
-        });
+    /// Adds to a refusal what the user can do about it. Returns whether that is known.
+    fn advise(&self, error: &mut ModelError, request: &Request) -> bool {
+        let refused = error.refused.as_ref();
+        let advice = refused.and_then(|refused| self.model.advise(request, refused));
+        let is_known = advice.is_some();
         if let Some(advice) = advice {
-            failed.error.message = format!("{} ({advice})", failed.error.message);
+            error.message = format!("{} ({advice})", error.message);
         }
-        failed
+        is_known
+    }
+
+    /// Returns what is done about a request that nothing mends. A server that refuses a
+    /// conversation with unanswered messages may refuse one of them, as content filters do.
+    fn after_refusal(&self, error: &ModelError, audience: &Audience<'_>) -> AfterFailure {
+        // Others speak of the address, the key or the account.
+        let may_mean_content = matches!(error.status, None | Some(400 | 403 | 422 | 451 | 500));
+        if error.kind != ModelErrorKind::Request || error.refused.is_none() || !may_mean_content {
+            return AfterFailure::Nothing;
+        }
+        match audience {
+            Audience::Turn(_) if self.history.follows_given_up() => AfterFailure::LeaveOut,
+            Audience::Turn(_) => AfterFailure::Nothing,
+            // A shorter try follows.
+            Audience::Nobody => AfterFailure::Compact,
+        }
     }
 
     /// Asks leave for one more attempt: what failed may have to be paid for,
@@ -372,9 +389,7 @@ impl Unit {
     }
 
     async fn tell_failed(&mut self, failed: &FailedAttempt, next: AfterFailure) {
-        if next == AfterFailure::Nothing {
-            self.history.gave_up();
-        }
+        self.history.failed(&next);
         let FailedAttempt { number, took_ms, error } = failed;
         let failed = RequestFailed {
             model: Arc::clone(self.model.name()),
@@ -409,6 +424,12 @@ struct FailedAttempt {
     number: u32,
     took_ms: u64,
     error: ModelError,
+}
+
+impl Unanswered {
+    fn new(error: ModelError, is_over: bool) -> Self {
+        if is_over { Self::Failed(error) } else { Self::Refused(error) }
+    }
 }
 
 impl Audience<'_> {

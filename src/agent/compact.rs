@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use super::asking::{Answered, Audience, IfTooLong, Unanswered};
 use super::fitting::without_largest_parts;
-use super::{History, Unit, size};
+use super::{Unit, size};
 use crate::config::WindowShare;
 use crate::event::{
     Compaction, CompactionTrigger, FailureKind, NoticeLevel, Outcome, snap_to_turn_start,
 };
 use crate::line::Told;
-use crate::message::{Entry, Message, Prefix, Prompt, StopReason, Usage, short_number};
+use crate::message::{Entry, Message, Prompt, StopReason, Usage, short_number};
 use crate::model::{Answer, Asker, ModelError, ModelErrorKind, Purpose, Request};
 use crate::prompt;
 use crate::tool::bound::bounded_by;
@@ -156,6 +156,8 @@ struct Summed {
 pub(super) const PROMPT_TOO_LONG: &str = "the prompt is too long for this model: shorten it, or put it \
      into a file and name the file; the next prompt leaves it out";
 
+const NOT_COMPACTED: &str = "the conversation could not be compacted";
+
 /// What became of one compaction.
 enum Attempt {
     Done(Arc<Compaction>),
@@ -222,34 +224,34 @@ impl Unit {
             }
             Attempt::Blocked(reason) => Err(Outcome::failed(FailureKind::Hook, blocked(&reason))),
             Attempt::Failed(error) => {
-                let message = format!("the conversation could not be compacted: {error}");
+                let message = format!("{NOT_COMPACTED}: {error}");
                 Err(Outcome::failed(error.kind.failure(), message))
             }
             Attempt::Ends(outcome) => Err(outcome),
         }
     }
 
-    /// Compacts all of a conversation that its provider calls too long.
+    /// Compacts all of a conversation that its server calls too long, or refuses for what
+    /// is in it.
     ///
     /// # Errors
     ///
-    /// The outcome of the unit: it stays too long, or it was cancelled.
-    pub(super) async fn compact_too_long(&mut self, error: &ModelError) -> Result<(), Outcome> {
+    /// The outcome of the unit: nothing can be left out, or it was cancelled.
+    pub(super) async fn compact_refused(&mut self, error: &ModelError) -> Result<(), Outcome> {
         // Only the prompt in hand stays whole: an earlier one without an answer may be
-        // the very message that does not fit, and would end every later turn, too.
+        // the very message that is refused, and would end every later turn, too.
         let rooms = Rooms { turns: 0, unanswered: 0 };
-        let why = match self.compact(CompactionTrigger::Auto, rooms, None, IfTooLong::Fail).await {
+        let is_too_long = error.kind == ModelErrorKind::Overflow;
+        let if_too_long = if is_too_long { IfTooLong::Fail } else { IfTooLong::Compact };
+        let message = match self.compact(CompactionTrigger::Auto, rooms, None, if_too_long).await {
             Attempt::Done(_) => return Ok(()),
             Attempt::Ends(outcome) => return Err(outcome),
-            Attempt::Nothing => {
-                let message = format!("{error}; {PROMPT_TOO_LONG}");
-                return Err(Outcome::failed(FailureKind::Overflow, message));
-            }
-            Attempt::Failed(error) => error.to_string(),
-            Attempt::Blocked(reason) => blocked(&reason),
+            Attempt::Nothing if is_too_long => format!("{error}; {PROMPT_TOO_LONG}"),
+            Attempt::Nothing => error.to_string(),
+            Attempt::Failed(why) => format!("{error}; {NOT_COMPACTED}: {why}"),
+            Attempt::Blocked(reason) => format!("{error}; {NOT_COMPACTED}: {}", blocked(&reason)),
         };
-        let message = format!("{error}; the conversation could not be compacted: {why}");
-        Err(Outcome::failed(FailureKind::Overflow, message))
+        Err(Outcome::failed(error.kind.failure(), message))
     }
 
     /// Returns by how many tokens a request that sums up the first `answered` entries is
@@ -295,7 +297,7 @@ impl Unit {
             trigger,
             kept_prompts,
             tokens_before: self.history.tokens(),
-            tokens_after: size_after(&self.history, cut.kept, &text),
+            tokens_after: size::after_compaction(&self.history, cut.kept, &text),
             text: text.into(),
             model: Arc::clone(self.model.name()),
             usage: summed.usage,
@@ -334,7 +336,9 @@ impl Unit {
             Ok(Answered { answer: Answer { reply, usage, stop }, took_ms, .. }) => {
                 Ok(Summed { text: Some(prompt::mark_summary(reply.text, stop)), usage, took_ms })
             }
-            Err(Unanswered::Failed(error)) => Err(Attempt::Failed(error)),
+            Err(Unanswered::Failed(error) | Unanswered::Refused(error)) => {
+                Err(Attempt::Failed(error))
+            }
             Err(Unanswered::Ends(outcome)) => Err(Attempt::Ends(outcome)),
         }
     }
@@ -360,6 +364,7 @@ impl Unit {
             match self.ask_for_summary(answered, hint, excess, if_too_long).await {
                 Err(Unanswered::Failed(error))
                     if error.kind == ModelErrorKind::Overflow && tries.peek().is_some() => {}
+                Err(Unanswered::Refused(_)) if tries.peek().is_some() => {}
                 done => return done,
             }
             self.may_request(None).await.map_err(Unanswered::Ends)?;
@@ -415,8 +420,14 @@ impl Unit {
             let text = prompt.text_with(|_| prompt::image_summed_up().to_owned());
             let text = prompt::without_facts(environment, &text).trim().to_owned();
             let name = format!("prompt-{unit}-{}-{place}", cut.answered);
-            let text = bounded_by(SET_ASIDE_CAP / set_aside.len(), text, spill, &name);
             summary.push_str("\n\n");
+            // Not a word of it: the server would refuse that, too.
+            if self.history.leaves_out() {
+                let file = spill.keep(&name, &text).ok();
+                summary.push_str(&prompt::set_aside_as_refused(file.as_deref()));
+                continue;
+            }
+            let text = bounded_by(SET_ASIDE_CAP / set_aside.len(), text, spill, &name);
             summary.push_str(&prompt::set_aside_as_too_long(&text));
         }
         let request = request.as_deref().filter(|_| kept_prompts == 0).map(|request| {
@@ -485,17 +496,6 @@ fn is_turn_start(entry: &Arc<Entry>) -> bool {
 fn prompts(entries: &[Arc<Entry>]) -> u32 {
     let count = entries.iter().filter(|entry| is_turn_start(entry)).count();
     u32::try_from(count).expect("a conversation has fewer than four billion messages")
-}
-
-/// Estimates the tokens of the conversation with `text` in the place of all
-/// before `kept`: the provider's count, less what the estimates say is saved.
-fn size_after(history: &History, kept: usize, text: &str) -> u64 {
-    let Prefix { head, entries } = history.prefix();
-    let head = size::of_head(head);
-    let before = head + size::of_entries(entries);
-    let after = head + size::of_text(text) + size::of_entries(&entries[kept..]);
-    let scaled = u128::from(history.tokens()) * u128::from(after) / u128::from(before.max(1));
-    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

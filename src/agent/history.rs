@@ -31,6 +31,12 @@ pub struct History {
     is_given_up: bool,
     /// Set if a request was given up since the last answer.
     follows_given_up: bool,
+    /// The last message as it was before the last prompt was joined with it, and that
+    /// prompt; `None` if they were not joined.
+    parts: Option<(Arc<Entry>, Prompt)>,
+    /// Set if the prompts before the last one are left out by the next compaction,
+    /// because the server may refuse one of them.
+    leaves_out: bool,
     /// Whether a flow was walked and nobody has said yet what it came to.
     is_walking: bool,
     /// Whether the first message is a summary of what was said before.
@@ -59,6 +65,8 @@ impl History {
             counted: None,
             is_given_up: false,
             follows_given_up: false,
+            parts: None,
+            leaves_out: false,
             is_walking: false,
             begins_with_summary: false,
         }
@@ -178,10 +186,11 @@ impl History {
         let last = self.prefix.entries.last().map(|entry| &entry.message);
         // Two user messages in a row are what many servers refuse, and no cache
         // holds a request that was not answered.
+        self.parts = None;
         let prompt = match last {
             Some(Message::User(before)) if is_given_up => {
-                let joined = Prompt::joined([before.clone(), prompt]);
-                self.prefix.entries.pop();
+                let joined = Prompt::joined([before.clone(), prompt.clone()]);
+                self.parts = self.prefix.entries.pop().map(|before| (before, prompt));
                 joined
             }
             Some(_) | None => prompt,
@@ -189,9 +198,32 @@ impl History {
         self.prefix.push(Message::User(prompt));
     }
 
-    /// Records that a request was given up.
-    pub(super) fn gave_up(&mut self) {
-        self.is_given_up = true;
+    /// Records that a request failed, and what is done about it.
+    pub(super) fn failed(&mut self, next: &AfterFailure) {
+        match next {
+            AfterFailure::Nothing => self.is_given_up = true,
+            AfterFailure::LeaveOut => self.leave_out(),
+            AfterFailure::Retry { .. }
+            | AfterFailure::Fallback { model: _ }
+            | AfterFailure::Compact
+            | AfterFailure::TooLong => {}
+        }
+    }
+
+    /// Makes the last prompt a message of its own again, so that a compaction can leave
+    /// out the messages before it that have no answer.
+    fn leave_out(&mut self) {
+        (self.is_given_up, self.leaves_out) = (true, true);
+        if let Some((before, prompt)) = self.parts.take() {
+            self.prefix.entries.pop();
+            self.prefix.entries.push(before);
+            self.prefix.push(Message::User(prompt));
+        }
+    }
+
+    /// Returns whether the server may refuse one of the messages that have no answer.
+    pub(super) fn leaves_out(&self) -> bool {
+        self.leaves_out
     }
 
     /// Returns whether a request was given up since the last answer: what was
@@ -205,10 +237,13 @@ impl History {
     pub fn compacted(&mut self, compaction: &Compaction) {
         let kept = self.place_of_prompt(compaction.kept_prompts);
         let kept = self.prefix.entries.split_off(kept);
-        (self.is_given_up, self.follows_given_up) = (false, false);
+        // What is kept may hold what was refused.
+        let follows_given_up = self.follows_given_up() && compaction.kept_prompts > 0;
+        (self.is_given_up, self.leaves_out, self.parts) = (false, false, None);
         self.prefix.entries.clear();
         self.counted = None;
         self.prompted(Arc::clone(&compaction.text).into());
+        self.follows_given_up = follows_given_up;
         self.begins_with_summary = true;
         self.prefix.entries.extend(kept.into_iter().map(unsent));
     }
@@ -246,7 +281,8 @@ impl History {
     /// Takes note of an answer; its calls are open from now on.
     pub fn replied(&mut self, replied: &Replied) {
         let Replied { reply, usage, .. } = replied;
-        (self.is_given_up, self.follows_given_up) = (false, false);
+        (self.is_given_up, self.follows_given_up, self.leaves_out) = (false, false, false);
+        self.parts = None;
         self.prefix.push(Message::Model(Arc::clone(reply)));
         self.counted = self.count(*usage).or(self.counted);
         self.open = reply.calls.iter().map(|call| (call.id.clone(), None)).collect();
@@ -297,11 +333,7 @@ impl History {
                 self.finished(call, Arc::clone(output));
             }
             EventKind::Walked(_) => self.is_walking = true,
-            EventKind::RequestFailed(failed) => {
-                if failed.next == AfterFailure::Nothing {
-                    self.gave_up();
-                }
-            }
+            EventKind::RequestFailed(failed) => self.failed(&failed.next),
             EventKind::InvocationEnded(end) => {
                 if self.is_walking {
                     self.walked(prompt::walked(&end.outcome, &end.text));
@@ -421,7 +453,7 @@ mod tests {
     fn a_prompt_behind_a_request_that_was_given_up_is_joined_with_the_one_before() {
         let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
         history.prompted("one".into());
-        history.gave_up();
+        history.failed(&AfterFailure::Nothing);
         history.prompted("two".into());
         assert!(history.follows_given_up());
         history.replied(&replied(Reply::default(), Usage::default()));
@@ -436,6 +468,42 @@ mod tests {
             })
             .collect();
         assert_eq!(texts, ["one\n\ntwo", "three"]);
+    }
+
+    #[test]
+    fn a_joined_prompt_is_a_message_of_its_own_once_those_before_it_are_left_out() {
+        let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
+        let texts = |history: &History| -> Vec<String> {
+            let text = |message: &Message| match message {
+                Message::User(prompt) => Some(prompt.text.to_string()),
+                Message::Model(_) | Message::Output { .. } => None,
+            };
+            history.prefix().messages().filter_map(text).collect()
+        };
+        for prompt in ["one", "two", "three"] {
+            history.prompted(prompt.into());
+            history.failed(&AfterFailure::Nothing);
+        }
+        assert_eq!(texts(&history), ["one\n\ntwo\n\nthree"]);
+        history.failed(&AfterFailure::LeaveOut);
+        assert_eq!(texts(&history), ["one\n\ntwo", "three"]);
+        assert!(history.leaves_out());
+        history.failed(&AfterFailure::LeaveOut);
+        assert_eq!(texts(&history), ["one\n\ntwo", "three"]);
+        // Folded anew from what a summary keeps, it is the same.
+        let compaction = Compaction {
+            trigger: CompactionTrigger::Auto,
+            text: "summed up".into(),
+            kept_prompts: 1,
+            tokens_before: 0,
+            tokens_after: 0,
+            model: "m".into(),
+            usage: Usage::default(),
+            took_ms: 1,
+        };
+        history.compacted(&compaction);
+        assert_eq!(texts(&history), ["summed up", "three"]);
+        assert!(!history.leaves_out() && history.follows_given_up());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::message::{Entry, Head, Message, Reply};
+use super::History;
+use crate::message::{Entry, Head, Message, Prefix, Reply};
 
 /// How many bytes of text make one token. English and code have about this
 /// many; what has fewer is counted by the provider after the next answer.
@@ -76,6 +77,17 @@ fn length(text: &str) -> u64 {
 
 fn tokens(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
+/// Estimates the tokens of the conversation with `text` in the place of all
+/// before `kept`: the provider's count, less what the estimates say is saved.
+pub(super) fn after_compaction(history: &History, kept: usize, text: &str) -> u64 {
+    let Prefix { head, entries } = history.prefix();
+    let head = of_head(head);
+    let before = head + of_entries(entries);
+    let after = head + of_text(text) + of_entries(&entries[kept..]);
+    let scaled = u128::from(history.tokens()) * u128::from(after) / u128::from(before.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

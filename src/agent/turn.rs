@@ -20,6 +20,9 @@ const SYSTEM_PROMPT: u64 = 400;
 enum NoAnswer {
     /// The request was too long.
     TooLong(ModelError),
+    /// The server refused the request, and may take it without the messages that have no
+    /// answer.
+    Refused(ModelError),
     /// The unit is over.
     Over(Outcome),
 }
@@ -33,17 +36,22 @@ impl Unit {
     /// The error is the outcome of the unit: there is no answer, or the unit
     /// was cancelled. The text streamed until then is known to the dispatcher.
     pub(super) async fn answer(&mut self, turn: u32) -> Result<Replied, Outcome> {
-        let error = match self.request(turn, IfTooLong::Compact).await {
+        match self.request(turn, IfTooLong::Compact).await {
             Ok(replied) => return Ok(replied),
             Err(NoAnswer::Over(outcome)) => return Err(outcome),
-            Err(NoAnswer::TooLong(error)) => error,
-        };
-        self.learn_window(&error).await;
-        self.compact_too_long(&error).await?;
+            Err(NoAnswer::TooLong(error)) => {
+                self.learn_window(&error).await;
+                self.compact_refused(&error).await?;
+            }
+            Err(NoAnswer::Refused(error)) => self.compact_refused(&error).await?,
+        }
         self.may_request(None).await?;
         match self.request(turn, IfTooLong::Fail).await {
             Ok(replied) => Ok(replied),
             Err(NoAnswer::Over(outcome)) => Err(outcome),
+            Err(NoAnswer::Refused(error)) => {
+                Err(Outcome::failed(error.kind.failure(), error.message))
+            }
             Err(NoAnswer::TooLong(error)) => {
                 let message =
                     format!("too long also after a compaction: {error}; {PROMPT_TOO_LONG}");
@@ -86,7 +94,7 @@ impl Unit {
                 turn,
                 attempt: match if_too_long {
                     IfTooLong::Compact => 1,
-                    // The first was too long.
+                    // The first was too long or refused.
                     IfTooLong::Fail => 2,
                 },
                 is_afresh,
@@ -112,6 +120,7 @@ impl Unit {
             Err(Unanswered::Failed(error)) if error.kind == ModelErrorKind::Overflow => {
                 return Err(NoAnswer::TooLong(error));
             }
+            Err(Unanswered::Refused(error)) => return Err(NoAnswer::Refused(error)),
             Err(Unanswered::Failed(error)) => {
                 return Err(NoAnswer::Over(Outcome::failed(error.kind.failure(), error.message)));
             }

@@ -82,6 +82,10 @@ pub enum AfterFailure {
     },
     /// It compacts its conversation and asks again.
     Compact,
+    /// It compacts its conversation without the prompts before the last one, one of which
+    /// the server may have refused, and asks again. A prompt that was joined with the one
+    /// before it becomes a message of its own.
+    LeaveOut,
     /// It gives up, because the request is too long and cannot be made shorter. The next
     /// prompt stays a message of its own, so that this one can be left out.
     TooLong,

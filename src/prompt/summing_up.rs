@@ -1,5 +1,7 @@
 //! The words around summaries, and around what is too long to be summed up.
 
+use std::path::Path;
+
 use super::{fill, unused_tag};
 
 /// Returns the message that asks for a summary of the conversation before it,
@@ -41,6 +43,14 @@ pub fn nothing_answered() -> &'static str {
 #[must_use]
 pub fn set_aside_as_too_long(message: &str) -> String {
     include_str!("../../prompts/set_aside_as_too_long.md").trim_end().replace("{message}", message)
+}
+
+/// Returns what a model is told of an earlier message that a server may have refused;
+/// `file` holds it.
+#[must_use]
+pub fn set_aside_as_refused(file: Option<&Path>) -> String {
+    let file = file.map(|file| format!(" Its text is in {}.", file.display())).unwrap_or_default();
+    include_str!("../../prompts/set_aside_as_refused.md").trim_end().replace("{file}", &file)
 }
 
 /// Returns the message that stands for a conversation which was summed up.

@@ -270,6 +270,7 @@ impl Live {
                 // The rows say it, or what follows.
                 AfterFailure::Retry { .. }
                 | AfterFailure::Compact
+                | AfterFailure::LeaveOut
                 | AfterFailure::TooLong
                 | AfterFailure::Nothing => false,
             },

@@ -74,7 +74,10 @@ impl Plain {
                 AfterFailure::Retry { .. } => Some(Trouble::Failed(failed.status)),
                 AfterFailure::Fallback { model } => Some(Trouble::Fallback(Arc::clone(model))),
                 // What follows says it: a compaction, an end.
-                AfterFailure::Compact | AfterFailure::TooLong | AfterFailure::Nothing => None,
+                AfterFailure::Compact
+                | AfterFailure::LeaveOut
+                | AfterFailure::TooLong
+                | AfterFailure::Nothing => None,
             },
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
@@ -184,6 +187,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
             AfterFailure::Fallback { .. } => format!("warning: {}", words::request_failed(failed)),
             AfterFailure::Retry { .. }
             | AfterFailure::Compact
+            | AfterFailure::LeaveOut
             | AfterFailure::TooLong
             | AfterFailure::Nothing => words::request_failed(failed),
         },

@@ -234,6 +234,9 @@ pub fn request_failed(failed: &RequestFailed) -> String {
             format!("goes on with `{}`", short_line(model, NAME_CAP))
         }
         AfterFailure::Compact => "the conversation is compacted".to_owned(),
+        AfterFailure::LeaveOut => {
+            "the messages before the last one that have no answer are left out".to_owned()
+        }
         AfterFailure::TooLong | AfterFailure::Nothing => {
             format!("given up after {}", counted(*attempt, "attempt"))
         }

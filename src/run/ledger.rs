@@ -414,7 +414,10 @@ impl Ledger {
         self.usage += failed.usage;
         self.is_throttled = matches!(failed.next, AfterFailure::Retry { .. });
         match failed.next {
-            AfterFailure::Retry { .. } | AfterFailure::Fallback { .. } | AfterFailure::Compact => {
+            AfterFailure::Retry { .. }
+            | AfterFailure::Fallback { .. }
+            | AfterFailure::Compact
+            | AfterFailure::LeaveOut => {
                 let writing = std::mem::take(&mut self.writing);
                 if !writing.trim().is_empty() {
                     self.broken_off = writing;

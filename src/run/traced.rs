@@ -104,6 +104,7 @@ fn request(event: &Event) {
             AfterFailure::Retry { .. } => "retry",
             AfterFailure::Fallback { .. } => "fallback",
             AfterFailure::Compact => "compact",
+            AfterFailure::LeaveOut => "leave_out",
             AfterFailure::TooLong => "too_long",
             AfterFailure::Nothing => "nothing",
         };

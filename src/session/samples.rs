@@ -572,6 +572,7 @@ fn any_of_a_request() -> impl Strategy<Value = EventKind> {
         any::<(u64, u32)>().prop_map(|(delay_ms, most)| AfterFailure::Retry { delay_ms, most }),
         any_text().prop_map(|model| AfterFailure::Fallback { model }),
         Just(AfterFailure::Compact),
+        Just(AfterFailure::LeaveOut),
         Just(AfterFailure::TooLong),
         Just(AfterFailure::Nothing),
     ];

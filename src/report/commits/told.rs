@@ -109,7 +109,10 @@ pub(super) fn closing(
 /// from the beginning.
 pub(super) fn is_made_again(failed: &RequestFailed) -> bool {
     match &failed.next {
-        AfterFailure::Retry { .. } | AfterFailure::Fallback { .. } | AfterFailure::Compact => true,
+        AfterFailure::Retry { .. }
+        | AfterFailure::Fallback { .. }
+        | AfterFailure::Compact
+        | AfterFailure::LeaveOut => true,
         AfterFailure::TooLong | AfterFailure::Nothing => false,
     }
 }

@@ -79,6 +79,7 @@ impl Spans {
             // An `Admitted` says when it goes out again.
             AfterFailure::Retry { .. }
             | AfterFailure::Compact
+            | AfterFailure::LeaveOut
             | AfterFailure::TooLong
             | AfterFailure::Nothing => None,
         };

@@ -129,7 +129,7 @@ impl StreamJson {
             AfterFailure::TooLong | AfterFailure::Nothing => {
                 self.break_off(event.unit, failed.usage)
             }
-            AfterFailure::Compact => {
+            AfterFailure::Compact | AfterFailure::LeaveOut => {
                 self.void(event, failed.usage)?;
                 self.goes_on(event)
             }

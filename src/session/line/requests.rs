@@ -65,6 +65,7 @@ enum NextBody<'a> {
     Retry { delay_ms: u64, most: u32 },
     Fallback { model: Text<'a> },
     Compact,
+    LeaveOut,
     TooLong,
     Nothing,
 }
@@ -85,6 +86,7 @@ impl<'a> FailedBody<'a> {
                 }
                 AfterFailure::Fallback { model } => NextBody::Fallback { model: text(model) },
                 AfterFailure::Compact => NextBody::Compact,
+                AfterFailure::LeaveOut => NextBody::LeaveOut,
                 AfterFailure::TooLong => NextBody::TooLong,
                 AfterFailure::Nothing => NextBody::Nothing,
             },
@@ -104,6 +106,7 @@ impl<'a> FailedBody<'a> {
                 NextBody::Retry { delay_ms, most } => AfterFailure::Retry { delay_ms, most },
                 NextBody::Fallback { model } => AfterFailure::Fallback { model: model.into() },
                 NextBody::Compact => AfterFailure::Compact,
+                NextBody::LeaveOut => AfterFailure::LeaveOut,
                 NextBody::TooLong => AfterFailure::TooLong,
                 NextBody::Nothing => AfterFailure::Nothing,
             },

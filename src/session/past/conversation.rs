@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{Compaction, Event, EventKind, Seq};
+use crate::event::{AfterFailure, Compaction, Event, EventKind, Seq};
 use crate::message::{CallId, Output};
 
 /// The output of a call whose own is in no line that can be read.
@@ -73,10 +73,18 @@ impl Conversation {
         self.push(event.seq, event.kind.clone());
     }
 
-    /// Records that a request was given up: a prompt that follows is joined with the
-    /// one before it.
-    pub(super) fn gave_up(&mut self, event: &Event) {
-        if self.events.last().is_some_and(|last| !is_failure(last)) {
+    /// Records a failed request if the history depends on it: a prompt that follows one
+    /// given up is joined with the one before it, until they are parted again.
+    pub(super) fn failed(&mut self, event: &Event, next: &AfterFailure) {
+        let is_kept = match next {
+            AfterFailure::Nothing => self.events.last().is_some_and(|last| !is_failure(last)),
+            AfterFailure::LeaveOut => true,
+            AfterFailure::Retry { .. }
+            | AfterFailure::Fallback { model: _ }
+            | AfterFailure::Compact
+            | AfterFailure::TooLong => false,
+        };
+        if is_kept {
             self.push(event.seq, event.kind.clone());
         }
     }
@@ -160,10 +168,22 @@ impl Conversation {
     /// before it, as the history does after a request that was given up.
     fn is_joined(&self, at: usize) -> bool {
         let Some(failure) = at.checked_sub(1) else { return false };
-        let is_compacted = |event: &&EventKind| matches!(event, EventKind::Compacted(_));
-        let mut before = self.events[..failure].iter().rev().skip_while(is_compacted);
+        if !is_failure(&self.events[failure]) {
+            return false;
+        }
+        let is_no_message = |event: &&EventKind| {
+            matches!(event, EventKind::Compacted(_) | EventKind::RequestFailed(_))
+        };
+        let mut before = self.events[..failure].iter().rev().skip_while(is_no_message);
         // A summary is a user message, too.
-        is_failure(&self.events[failure]) && before.next().is_none_or(is_prompt)
+        before.next().is_none_or(is_prompt) && !self.is_parted(at)
+    }
+
+    /// Returns whether the prompt at this place, the last one then, was made a message
+    /// of its own again.
+    fn is_parted(&self, at: usize) -> bool {
+        let behind = self.events[at + 1..].iter();
+        behind.take_while(|event| is_failure(event)).any(is_left_out)
     }
 }
 
@@ -171,6 +191,11 @@ fn is_prompt(event: &EventKind) -> bool {
     matches!(event, EventKind::Prompted(_) | EventKind::Notified { .. })
 }
 
+fn is_left_out(event: &EventKind) -> bool {
+    matches!(event, EventKind::RequestFailed(failed) if failed.next == AfterFailure::LeaveOut)
+}
+
+/// Returns whether a prompt behind it is joined with the one before it.
 fn is_failure(event: &EventKind) -> bool {
     matches!(event, EventKind::RequestFailed(_))
 }

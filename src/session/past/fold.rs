@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Account, CUT_OFF, CutOff, GRANTED_CAP, HEARD_CAP, Past, PastUnit, Told, Work};
 use crate::branch::Token;
 use crate::event::{
-    AfterFailure, Chosen, Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq,
+    Chosen, Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq,
     UnitEnd, UnitHead, UnitId, UnitState, Verdict,
 };
 
@@ -178,14 +178,11 @@ impl Past {
             }
             EventKind::Walked(_) => self.conversation.walked(event),
             EventKind::InvocationEnded(_) => self.conversation.ended(event),
-            EventKind::RequestFailed(failed) if failed.next == AfterFailure::Nothing => {
-                self.conversation.gave_up(event);
-            }
+            EventKind::RequestFailed(failed) => self.conversation.failed(event, &failed.next),
             EventKind::SessionOpened(_)
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
-            | EventKind::RequestFailed(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::Lost { .. }

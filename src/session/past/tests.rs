@@ -353,6 +353,21 @@ fn prompts_around_a_request_that_was_given_up_are_one_message() {
 }
 
 #[test]
+fn a_joined_prompt_is_kept_alone_once_those_before_it_are_left_out() {
+    let failed = || request_failed(AfterFailure::Nothing);
+    let parted = || request_failed(AfterFailure::LeaveOut);
+    let mut story = Story::new();
+    story.main(failed()).main(prompted("two")).main(failed()).main(prompted("three"));
+    story.main(parted()).main(compacted(1));
+    let kept = [prompted("three"), parted(), compacted(1)];
+    assert_eq!(story.past().conversation(), kept);
+    // The next one is joined with it, and parted again.
+    story.main(failed()).main(prompted("four")).main(parted()).main(compacted(1));
+    let kept = [prompted("four"), parted(), compacted(1)];
+    assert_eq!(story.past().conversation(), kept);
+}
+
+#[test]
 fn what_main_has_gone_back_behind_is_no_part_of_its_conversation() {
     let mut story = Story::new();
     story.main(replied("one", &[])).main(ended()).main(started("two")).main(prompted("two"));

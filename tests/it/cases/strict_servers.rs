@@ -301,10 +301,60 @@ fn a_model_that_takes_no_tools_and_a_key_of_the_user_are_named() {
         let finished = case.tine(&["-m", "m", "-c", "-p", "on"]).run().exits(1);
         assert!(finished.stderr.contains(expected), "{}", finished.stderr);
     }
-    let body = br#"{"error":"content policy"}"#.to_vec();
-    let case = Case::answering("two-user-messages", vec![(400, "application/json", body)]);
-    let first = case.tine(&["-m", "m", "-p", "go"]).run().exits(1);
-    assert!(!first.stderr.contains("/rewind"), "{}", first.stderr);
-    let second = case.tine(&["-m", "m", "-c", "-p", "on"]).run().exits(1);
-    assert!(second.stderr.contains("/rewind"), "{}", second.stderr);
+}
+
+/// A server whose content filter refuses each request that holds a word.
+fn filtering(word: &'static str) -> Server {
+    Server::start(move |request: &RecordedRequest| {
+        let body = request.json();
+        if body["messages"].to_string().contains(word) {
+            let message = "The response was filtered due to the prompt triggering the content \
+                management policy";
+            let error = json!({ "code": "content_filter", "message": message });
+            return Reaction::json(400, &json!({ "error": error }));
+        }
+        let last = body["messages"].as_array().and_then(|all| all.last());
+        let last = last.and_then(|last| last["content"].as_str()).unwrap_or_default();
+        match last.ends_with("read it") {
+            true => Reaction::call_reply(&[("Read", json!({ "file_path": "a.txt" }))]),
+            false => Reaction::text_reply("fine"),
+        }
+    })
+}
+
+#[test]
+fn a_prompt_that_a_content_filter_refuses_does_not_end_the_session() {
+    let (place, server) = (Place::new(), filtering("FORBIDDEN"));
+    let prompt = |text: &str, code: i32| {
+        let goes_on = if place.sessions().is_empty() { vec![] } else { vec!["-c"] };
+        let asking = ["-m", "m", "-p", text];
+        place.tine(asking.iter().chain(&goes_on)).server(&server).run().exits(code)
+    };
+    let has = |text: &str| {
+        let last = server.requests().last().expect("it was asked").json();
+        last["messages"].to_string().contains(text)
+    };
+    // As the first prompts, and after an answer.
+    for _ in 0..2 {
+        prompt("say FORBIDDEN", 1);
+        let told = prompt("FORBIDDEN again", 1).stderr;
+        assert!(told.contains("content management policy"), "{told}");
+        assert!(!told.contains("/rewind"), "{told}");
+        prompt("next question", 0);
+        assert!(has("the provider refused the conversation with it") && has("next question"));
+        prompt("and on", 0);
+        assert!(has("next question") && has("and on"));
+    }
+}
+
+#[test]
+fn an_output_that_a_content_filter_refuses_does_not_end_the_session() {
+    let (place, server) = (Place::new(), filtering("FORBIDDEN"));
+    place.write("a.txt", "FORBIDDEN");
+    for (flags, prompt, code) in
+        [(&[][..], "read it", 1), (&["-c"], "go on", 0), (&["-c"], "and on", 0)]
+    {
+        let asking = ["-m", "m", "-p", prompt];
+        place.tine(asking.iter().chain(flags)).server(&server).run().exits(code);
+    }
 }

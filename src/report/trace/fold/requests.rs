@@ -138,7 +138,10 @@ impl Trace {
                 self.spend(event, *usage, 0);
                 self.request(event);
             }
-            AfterFailure::Compact | AfterFailure::TooLong | AfterFailure::Nothing => {
+            AfterFailure::Compact
+            | AfterFailure::LeaveOut
+            | AfterFailure::TooLong
+            | AfterFailure::Nothing => {
                 self.spend(event, *usage, 0);
             }
         }
