@@ -39,7 +39,7 @@ use crate::skill::Followed;
 use crate::tool::{AgentCall, AnswerSchema, ForkPoint, Registry, Task, ToolContext};
 use crate::tool_name::{AGENT, canonical};
 
-use answering::{Answering, Judged, FinalAnswer, Shortfall, Turned};
+use answering::{Answering, FinalAnswer, Judged, Shortfall, Turned};
 use following::begun;
 use images::Room;
 use loops::Loops;

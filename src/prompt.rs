@@ -22,7 +22,8 @@ pub use frame::{fill, unused_tag};
 pub use hooked::{held, hook, with_hook};
 pub use marks::{breaks_line, escape_worktree_notes};
 pub use summing_up::{
-    compact, compacted, nothing_answered, output_left_out, prompt_left_out, set_aside_as_refused, set_aside_as_too_long,
+    compact, compacted, nothing_answered, output_left_out, prompt_left_out, set_aside_as_refused,
+    set_aside_as_too_long,
 };
 pub use walked::walked;
 

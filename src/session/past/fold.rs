@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Account, CUT_OFF, CutOff, GRANTED_CAP, HEARD_CAP, Past, PastUnit, Told, Work};
 use crate::branch::Token;
 use crate::event::{
-    Chosen, Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq,
-    UnitEnd, UnitHead, UnitId, UnitState, Verdict,
+    Chosen, Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq, UnitEnd, UnitHead,
+    UnitId, UnitState, Verdict,
 };
 
 impl Past {
