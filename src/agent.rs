@@ -370,7 +370,7 @@ impl Unit {
         if stop == StopReason::Refusal {
             // The rest may have taken them back.
             self.refuse(&reply.calls, "the provider withheld a part of the answer").await;
-            return Ok(Turned::Said(LastWord::new(reply.text.as_str().into(), stop)));
+            return Ok(Turned::Said(FinalAnswer::new(reply.text.as_str().into(), stop)));
         }
         self.mark_fork_point(&reply.calls);
         loops.begin(turn);
