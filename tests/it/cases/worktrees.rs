@@ -347,7 +347,9 @@ fn continuations(main: Vec<(&'static str, Value)>, work: &Path) -> Server {
         if talk.task() == "go" {
             let turn = next.fetch_add(1, Ordering::Relaxed);
             let end = Reaction::text_reply("end");
-            return main.get(turn).map_or(end, |call| Reaction::call_reply(&[call.clone()]));
+            return main
+                .get(turn)
+                .map_or(end, |call| Reaction::call_reply(std::slice::from_ref(call)));
         }
         let outputs = talk.messages().iter().filter(|message| message["role"] == "tool");
         let first = outputs.filter_map(|message| message["content"].as_str()).next();
