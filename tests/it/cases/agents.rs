@@ -103,18 +103,29 @@ fn two_messages_to_an_ended_agent_go_on_in_one_agent() {
 }
 
 /// A server whose main conversation makes these calls, one list in each turn, and then ends.
-/// An agent repeats the last message to it; one that is told to hang never answers.
+/// An agent repeats the last message to it; one that is told to hang never answers, and one
+/// that is told `one` answers when the fourth turn begins, so that all messages of the third
+/// turn reach it.
 fn conversation(turns: Vec<Vec<(&'static str, Value)>>) -> Server {
-    let (never, next) = (Gate::closed(), AtomicUsize::new(0));
+    let (never, fourth, next) = (Gate::closed(), Gate::closed(), AtomicUsize::new(0));
     serve(move |talk| {
         if talk.task() == "go" {
             let turn = next.fetch_add(1, Ordering::Relaxed);
+            if turn == 3 {
+                fourth.open();
+            }
             let end = Reaction::text_reply("end");
             return turns.get(turn).map_or(end, |calls| Reaction::call_reply(calls));
         }
         let last = talk.last_prompt();
         let answer = Reaction::text_reply(&format!("heard {last}"));
-        if last.contains("hang") { answer.behind(&never) } else { answer }
+        if last.contains("hang") {
+            answer.behind(&never)
+        } else if last.ends_with("one\n</message>") {
+            answer.behind(&fourth)
+        } else {
+            answer
+        }
     })
 }
 
