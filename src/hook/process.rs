@@ -130,7 +130,7 @@ async fn follow(
     tokio::select! {
         _ = &mut talking => child.wait().await,
         status = child.wait() => {
-            // Somebody else may hold its pipes.
+            // Another process may hold its pipes.
             let _ = timeout(GRACE, &mut talking).await;
             status
         }

@@ -127,7 +127,7 @@ fn read_group(
     let (matcher, listed) = match (read_list(group, key), brought) {
         (Ok(read), Brought::ForTine | Brought::Along) => read,
         (Err(why), Brought::ForTine) => return Err(why),
-        // Nobody can tell what it was to guard, so it guards everything.
+        // It is unknown which calls it was to guard, so it guards all.
         (Err(why), Brought::Along) => {
             let handler = Handler::NotDone { name: key.into(), why: why.into() };
             hooks.push(hook(event, &Matcher::Any, handler, (LIMIT, key)));
