@@ -39,7 +39,7 @@ use crate::skill::Followed;
 use crate::tool::{AgentCall, AnswerSchema, ForkPoint, Registry, Task, ToolContext};
 use crate::tool_name::{AGENT, canonical};
 
-use answering::{Answering, FinalAnswer, Judged, Shortfall, Turned};
+use answering::{Answering, FinalAnswer, Judged, ReminderKind, Shortfall, Turned, WantedAnswer};
 use following::begun;
 use images::Room;
 use loops::Loops;
@@ -85,9 +85,6 @@ pub struct Unit {
     pub persistence: Persistence,
     /// What it has of servers of tools; `None` where that stays what it is.
     pub offers: Option<Offers>,
-    /// Set by the loop: an empty answer is accepted, because the unit has answered
-    /// before or answers with a call.
-    pub may_be_silent: bool,
 }
 
 /// What a unit is bound by.
@@ -245,11 +242,19 @@ impl Unit {
             match next {
                 Next::Turn => {
                     turn += 1;
-                    self.may_be_silent =
-                        is_told_news || !answer.text.is_empty() || self.answer.is_some();
-                    match answering.judge(self.turn(turn, &mut loops).await?)? {
+                    let wanted = WantedAnswer {
+                        may_be_silent: is_told_news
+                            || !answer.text.is_empty()
+                            || self.answer.is_some(),
+                        text_schema: self
+                            .answer
+                            .as_ref()
+                            .filter(|_| answering.wants_text())
+                            .map(|schema| Arc::clone(schema.parameters())),
+                    };
+                    match answering.judge(self.turn(turn, &wanted, &mut loops).await?)? {
                         Judged::GoesOn => {}
-                        Judged::Reminded => self.remind().await,
+                        Judged::Reminded(of) => self.remind(of).await,
                         Judged::Answered(said) => {
                             next = Next::Settle;
                             answer = answer.superseded_by(said);
@@ -339,14 +344,23 @@ impl Unit {
     }
 
     /// Says to the model that its answer is still missing.
-    async fn remind(&mut self) {
-        let text: Arc<str> = prompt::structured_reminder().into();
+    async fn remind(&mut self, of: ReminderKind) {
+        let text: Arc<str> = match of {
+            ReminderKind::Call => prompt::structured_reminder(),
+            ReminderKind::Text => prompt::structured_text(),
+        }
+        .into();
         self.context.line.tell(Told::Reminded { text: Arc::clone(&text) }).await;
         self.history.prompted(text.into());
     }
 
     /// Takes one turn.
-    async fn turn(&mut self, turn: u32, loops: &mut Loops) -> Result<Turned, Outcome> {
+    async fn turn(
+        &mut self,
+        turn: u32,
+        wanted: &WantedAnswer,
+        loops: &mut Loops,
+    ) -> Result<Turned, Outcome> {
         if let Some(TurnLimit { most, source }) = self.bounds.max_turns
             && turn > most
         {
@@ -360,7 +374,7 @@ impl Unit {
         }
         self.compact_if_due().await?;
         let leave = self.may_request(Some(turn)).await?;
-        let replied = self.answer(turn).await?;
+        let replied = self.answer(turn, wanted).await?;
         self.history.replied(&replied);
         let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
         self.context.line.tell(UnitEvent::Replied(replied)).await;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use self::adaptation::RefusedRequest;
@@ -124,6 +125,9 @@ pub struct Request {
     pub prefix: Prefix,
     /// Who asks. Not sent: for scripts, rules and traces.
     pub asker: Asker,
+    /// JSON schema that the text of the answer must fit; then the model may call no tool.
+    /// `None` asks for any answer. Models without a server ignore it.
+    pub text_schema: Option<Arc<RawValue>>,
 }
 
 /// Who makes a request, for models that play a part for each unit.

@@ -323,6 +323,12 @@ pub const fn structured_reminder() -> &'static str {
     include_str!("../prompts/structured_reminder.md").trim_ascii()
 }
 
+/// Returns the message to a model that is to write its answer as text.
+#[must_use]
+pub const fn structured_text() -> &'static str {
+    include_str!("../prompts/structured_text.md").trim_ascii()
+}
+
 /// Returns the output of a fork that gives an answer in its parent's way.
 #[must_use]
 pub const fn structured_fork() -> &'static str {

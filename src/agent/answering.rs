@@ -10,14 +10,23 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::event::{FailureKind, Outcome};
-use crate::message::StopReason;
+use crate::message::{Call, Reply, StopReason};
+use crate::tool_name::STRUCTURED_OUTPUT;
 
 /// Most tries to give an answer that fits its schema: what a model gets wrong so
 /// often it does not get right any more, and each is a request.
 pub const TRIES_CAP: u32 = 5;
+
+/// How many of the last tries ask for the answer as text: servers can hold a text to a
+/// schema from its first token, but no server makes a small model begin a call.
+const TEXT_TRIES: u32 = 2;
+
+/// Id of the call that a text becomes.
+const ANSWER_CALL: &str = "answer";
 
 /// Most characters of the last misfit that a failure tells of.
 const WHY_CAP: usize = 400;
@@ -117,6 +126,45 @@ impl From<Arc<str>> for FinalAnswer {
     }
 }
 
+/// Answer that a turn's request asks for.
+#[derive(Debug, Clone)]
+pub(super) struct WantedAnswer {
+    /// An empty answer is accepted, because the unit has answered before or answers with a
+    /// call.
+    pub(super) may_be_silent: bool,
+    /// Schema that the text of the answer must fit; `None` asks for text or calls.
+    pub(super) text_schema: Option<Arc<RawValue>>,
+}
+
+impl WantedAnswer {
+    /// Turns a text that was asked for into the call that gives the unit's answer.
+    ///
+    /// From there it is checked, shown and logged like any other call. A text that is not a
+    /// JSON object stays a text.
+    pub(super) fn take_as_call(&self, reply: &mut Reply, stop: StopReason) {
+        let is_whole = match stop {
+            StopReason::EndTurn | StopReason::ToolUse => true,
+            StopReason::MaxTokens | StopReason::Refusal => false,
+        };
+        if self.text_schema.is_none() || !is_whole || !reply.calls.is_empty() {
+            return;
+        }
+        let text = without_fence(&reply.text);
+        if serde_json::from_str::<Map<String, Value>>(text).is_ok() {
+            let (id, arguments) = (ANSWER_CALL.into(), text.into());
+            reply.calls.push(Call { id, tool: STRUCTURED_OUTPUT.into(), arguments });
+        }
+    }
+}
+
+/// Returns a text without the Markdown fence around it. Servers that do not know schemas
+/// leave models free to write one.
+fn without_fence(text: &str) -> &str {
+    let text = text.trim();
+    let inside = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    inside.map_or(text, |inside| inside.strip_prefix("json").unwrap_or(inside).trim())
+}
+
 /// What a turn came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turned {
@@ -141,9 +189,18 @@ pub(super) enum Judged {
     /// It takes another one.
     GoesOn,
     /// The same, after it is reminded of its answer.
-    Reminded,
+    Reminded(ReminderKind),
     /// It has this to say.
     Answered(FinalAnswer),
+}
+
+/// What a unit is reminded of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReminderKind {
+    /// To give its answer by a call.
+    Call,
+    /// To write its answer as text.
+    Text,
 }
 
 /// Where a unit stands with its answer.
@@ -170,19 +227,32 @@ impl Answering {
             Turned::Said(said) if !self.is_wanted => Ok(Judged::Answered(said)),
             // It was told something after its answer, and has nothing to add.
             Turned::Said(_) if self.has_answered => Ok(Judged::Answered(FinalAnswer::default())),
-            Turned::Said(said) => self.failed(&said.describe_misfit()).map(|()| Judged::Reminded),
+            Turned::Said(said) => {
+                self.failed(&said.describe_misfit())?;
+                Ok(Judged::Reminded(self.reminder()))
+            }
             Turned::Called(None) => Ok(Judged::GoesOn),
             Turned::Called(Some(Given::Answer(answer))) => {
                 (self.has_answered, self.tries) = (true, 0);
                 Ok(Judged::Answered(Arc::<str>::from(answer.to_string()).into()))
             }
             Turned::Called(Some(Given::Misfit(why))) => match self.failed(&why) {
+                Ok(()) if self.wants_text() => Ok(Judged::Reminded(ReminderKind::Text)),
                 Ok(()) => Ok(Judged::GoesOn),
                 // It has an answer; that it could not better it loses nothing.
                 Err(_) if self.has_answered => Ok(Judged::Answered(FinalAnswer::default())),
                 Err(outcome) => Err(outcome),
             },
         }
+    }
+
+    /// Returns whether the next turn asks for the answer as text.
+    pub(super) fn wants_text(&self) -> bool {
+        self.is_wanted && !self.has_answered && self.tries >= TRIES_CAP - TEXT_TRIES
+    }
+
+    fn reminder(&self) -> ReminderKind {
+        if self.wants_text() { ReminderKind::Text } else { ReminderKind::Call }
     }
 
     fn failed(&mut self, why: &str) -> Result<(), Outcome> {
@@ -221,7 +291,7 @@ mod tests {
     #[test]
     fn with_one_only_a_call_is_and_nothing_later_takes_it_back() {
         let mut answering = Answering::new(true);
-        assert_eq!(answering.judge(said("x")), Ok(Judged::Reminded));
+        assert_eq!(answering.judge(said("x")), Ok(Judged::Reminded(ReminderKind::Call)));
         assert_eq!(answering.judge(misfit()), Ok(Judged::GoesOn));
         let given = |value| Turned::Called(Some(Given::Answer(value)));
         let answer = Judged::Answered(Arc::<str>::from(r#"{"a":1}"#).into());
@@ -250,6 +320,56 @@ mod tests {
             "no answer that fits its schema in 5 tries; at the last one: `/a`: must be there",
         );
         assert_eq!(answering.judge(misfit()), Err(failed));
+    }
+
+    #[test]
+    fn the_last_two_tries_ask_for_text() {
+        let mut answering = Answering::new(true);
+        let turns = [said("x"), misfit(), misfit(), said("y")];
+        let reminders = turns.map(|turned| answering.judge(turned));
+        let (call, text) = (ReminderKind::Call, ReminderKind::Text);
+        let expected = [
+            Ok(Judged::Reminded(call)),
+            Ok(Judged::GoesOn),
+            Ok(Judged::Reminded(text)),
+            Ok(Judged::Reminded(text)),
+        ];
+        assert_eq!(reminders, expected);
+        assert!(answering.wants_text());
+        assert!(answering.judge(Turned::Called(Some(Given::Answer(json!(1))))).is_ok());
+        assert!(!answering.wants_text());
+        assert!(!Answering::new(false).wants_text());
+    }
+
+    #[test]
+    fn a_whole_text_that_is_an_object_becomes_the_call_if_it_was_asked_for() {
+        use StopReason::{EndTurn, MaxTokens, Refusal};
+        let schema: Arc<RawValue> = RawValue::from_string("{}".to_owned()).unwrap().into();
+        let given = |text: &str, stop, text_schema| {
+            let wanted = WantedAnswer { may_be_silent: true, text_schema };
+            let mut reply = Reply { text: text.to_owned(), ..Reply::default() };
+            wanted.take_as_call(&mut reply, stop);
+            assert_eq!(reply.text, text);
+            reply.calls.first().map(|call| call.arguments.clone())
+        };
+        for (text, stop, expected) in [
+            (r#"{"a":1}"#, EndTurn, Some(r#"{"a":1}"#)),
+            (" {}\n", EndTurn, Some("{}")),
+            ("```json\n{}\n```", EndTurn, Some("{}")),
+            ("```\n{}\n```\n", EndTurn, Some("{}")),
+            (r#"{"a":1}"#, MaxTokens, None),
+            (r#"{"a":1}"#, Refusal, None),
+            (r#"{"a":1"#, EndTurn, None),
+            (r#"{"a":1} and so on"#, EndTurn, None),
+            ("It is {}", EndTurn, None),
+            ("[1]", EndTurn, None),
+            ("```", EndTurn, None),
+            ("", EndTurn, None),
+        ] {
+            let schema = Some(Arc::clone(&schema));
+            assert_eq!(given(text, stop, schema).as_deref(), expected, "{text:?}, {stop:?}");
+        }
+        assert_eq!(given("{}", EndTurn, None), None);
     }
 
     #[test]
@@ -302,7 +422,7 @@ mod tests {
         let mut answering = Answering::new(true);
         let cut = || Turned::Said(FinalAnswer::new("{\"a\":".into(), StopReason::MaxTokens));
         for _ in 1..TRIES_CAP {
-            assert_eq!(answering.judge(cut()), Ok(Judged::Reminded));
+            assert!(matches!(answering.judge(cut()), Ok(Judged::Reminded(_))));
         }
         let failed = Outcome::failed(
             FailureKind::StructuredOutput,

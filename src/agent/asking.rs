@@ -42,8 +42,13 @@ pub struct Persistence {
 
 /// Who hears of an answer while it grows.
 pub(super) enum Audience<'a> {
-    /// Everybody, and other forks that wait for its first piece.
-    Turn(Option<Lead<'a>>),
+    /// Everybody.
+    Turn {
+        /// Other forks that wait for its first piece.
+        lead: Option<Lead<'a>>,
+        /// An empty answer is accepted.
+        may_be_silent: bool,
+    },
     /// Nobody: it is no answer to the user.
     Nobody,
 }
@@ -100,6 +105,13 @@ impl Unit {
                 Err(error) => FailedAttempt { number: attempts, took_ms, error },
             };
             audience.let_others_lead();
+            if refuses_schema(&failed.error) && request.text_schema.take().is_some() {
+                self.may_go_on(&failed).await?;
+                self.wait_to_retry(&failed, Duration::ZERO).await;
+                adapted += 1;
+                request.asker.attempt += 1;
+                continue;
+            }
             if let Some(found) = self.adapt(&request, &failed, adapted) {
                 self.may_go_on(&failed).await?;
                 self.ask_adapted(&failed, found).await;
@@ -187,8 +199,8 @@ impl Unit {
             return AfterFailure::Nothing;
         }
         match audience {
-            Audience::Turn(_) if self.history.follows_given_up() => AfterFailure::LeaveOut,
-            Audience::Turn(_) => AfterFailure::Nothing,
+            Audience::Turn { .. } if self.history.follows_given_up() => AfterFailure::LeaveOut,
+            Audience::Turn { .. } => AfterFailure::Nothing,
             // A shorter try follows.
             Audience::Nobody => AfterFailure::Compact,
         }
@@ -255,15 +267,15 @@ impl Unit {
         Asked { answer, took_ms: millis(started) }
     }
 
-    /// Rejects an empty answer, unless the unit may be silent.
+    /// Rejects an empty answer where the unit may not be silent.
     fn check_not_empty(
         &self,
         answer: Answer,
         audience: &Audience<'_>,
     ) -> Result<Answer, ModelError> {
-        let Audience::Turn(_) = audience else { return Ok(answer) };
+        let Audience::Turn { lead: _, may_be_silent } = audience else { return Ok(answer) };
         let Answer { reply, usage, stop } = &answer;
-        if self.may_be_silent || !reply.text.trim().is_empty() || !reply.calls.is_empty() {
+        if *may_be_silent || !reply.text.trim().is_empty() || !reply.calls.is_empty() {
             return Ok(answer);
         }
         let message = match stop {
@@ -356,7 +368,7 @@ impl Unit {
             if let Some(repeated) = repetition.push(text) {
                 return Err(repeats(repeated));
             }
-            if let Audience::Turn(_) = audience {
+            if let Audience::Turn { .. } = audience {
                 self.context.line.tell(UnitEvent::Delta(piece)).await;
             }
             next = chunks.next().await;
@@ -426,6 +438,12 @@ struct FailedAttempt {
     error: ModelError,
 }
 
+/// Returns whether the error may mean that the server does not take the schema of the answer.
+fn refuses_schema(error: &ModelError) -> bool {
+    // Servers that fail to convert a schema call that their own error.
+    error.kind == ModelErrorKind::Request || matches!(error.status, Some(500 | 501))
+}
+
 impl Unanswered {
     fn new(error: ModelError, is_over: bool) -> Self {
         if is_over { Self::Failed(error) } else { Self::Refused(error) }
@@ -435,7 +453,7 @@ impl Unanswered {
 impl Audience<'_> {
     /// The answer's first piece is there.
     fn has_begun(&mut self) {
-        if let Self::Turn(lead) = self
+        if let Self::Turn { lead, may_be_silent: _ } = self
             && let Some(lead) = lead.take()
         {
             lead.warm();
@@ -445,7 +463,7 @@ impl Audience<'_> {
     /// The request failed; whoever waits for its first piece need not wait for
     /// the next attempt.
     fn let_others_lead(&mut self) {
-        if let Self::Turn(lead) = self {
+        if let Self::Turn { lead, may_be_silent: _ } = self {
             drop(lead.take());
         }
     }

@@ -397,7 +397,7 @@ impl Unit {
             is_afresh,
             forked_from: None,
         };
-        let request = Request { prefix, asker };
+        let request = Request { prefix, asker, text_schema: None };
         let answered = self.ask(request, Audience::Nobody, if_too_long).await?;
         if let Err(error) = check(&answered.answer) {
             self.tell_unusable(&error, &answered).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::answering::WantedAnswer;
 use super::asking::{Answered, Audience, IfTooLong, Unanswered};
 use super::compact::PROMPT_TOO_LONG;
 use super::{Unit, size};
@@ -35,8 +36,12 @@ impl Unit {
     ///
     /// The error is the outcome of the unit: there is no answer, or the unit
     /// was cancelled. The text streamed until then is known to the dispatcher.
-    pub(super) async fn answer(&mut self, turn: u32) -> Result<Replied, Outcome> {
-        match self.request(turn, IfTooLong::Compact).await {
+    pub(super) async fn answer(
+        &mut self,
+        turn: u32,
+        wanted: &WantedAnswer,
+    ) -> Result<Replied, Outcome> {
+        match self.request(turn, wanted, IfTooLong::Compact).await {
             Ok(replied) => return Ok(replied),
             Err(NoAnswer::Over(outcome)) => return Err(outcome),
             Err(NoAnswer::TooLong(error)) => {
@@ -46,7 +51,7 @@ impl Unit {
             Err(NoAnswer::Refused(error)) => self.compact_refused(&error).await?,
         }
         self.may_request(None).await?;
-        match self.request(turn, IfTooLong::Fail).await {
+        match self.request(turn, wanted, IfTooLong::Fail).await {
             Ok(replied) => Ok(replied),
             Err(NoAnswer::Over(outcome)) => Err(outcome),
             Err(NoAnswer::Refused(error)) => {
@@ -75,7 +80,12 @@ impl Unit {
         }
     }
 
-    async fn request(&mut self, turn: u32, if_too_long: IfTooLong) -> Result<Replied, NoAnswer> {
+    async fn request(
+        &mut self,
+        turn: u32,
+        wanted: &WantedAnswer,
+        if_too_long: IfTooLong,
+    ) -> Result<Replied, NoAnswer> {
         let is_afresh = self.compacting.sends_afresh();
         let forked = self.forked_from.clone().filter(|_| turn == 1 && is_afresh);
         // What a summary has replaced is shared with nobody.
@@ -100,6 +110,7 @@ impl Unit {
                 is_afresh,
                 forked_from: forked.as_ref().filter(|_| sent.is_some()).map(|forked| forked.parent),
             },
+            text_schema: wanted.text_schema.clone(),
         };
         let cancel = self.context.cancel.clone();
         let asking = async {
@@ -107,7 +118,8 @@ impl Unit {
                 Some(forked) => forked.point.prime(self.bounds.prime).await,
                 None => None,
             };
-            self.ask(request, Audience::Turn(lead), if_too_long).await
+            let audience = Audience::Turn { lead, may_be_silent: wanted.may_be_silent };
+            self.ask(request, audience, if_too_long).await
         };
         let answered = tokio::select! {
             biased;
@@ -128,6 +140,7 @@ impl Unit {
         if turn == 1 && is_afresh {
             self.warn_if_tools_are_missing(usage).await;
         }
+        wanted.take_as_call(&mut reply, stop);
         self.name_calls(&mut reply.calls);
         let model = Arc::clone(self.model.name());
         Ok(Replied { reply: Arc::new(reply), model, usage, stop, took_ms })

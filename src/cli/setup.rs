@@ -330,7 +330,7 @@ async fn ask(choice: &ModelChoice) -> Result<String, String> {
         is_afresh: true,
         forked_from: None,
     };
-    let request = Request { prefix, asker };
+    let request = Request { prefix, asker, text_schema: None };
     let mut adapted = 0;
     loop {
         let error = match answer(&*model, request.clone()).await {

@@ -213,7 +213,6 @@ impl Slot {
         let answer = tools.answer().filter(|_| !self.job.is_fork()).cloned();
         self.place.workspace.files.note_name(self.seat.unit, self.job.description());
         Ok(Unit {
-            may_be_silent: false,
             persistence: self.fanout.persistence(self.seat.unit, &*model),
             agent: self.job.agent(),
             description: Arc::clone(self.job.description()),

@@ -57,6 +57,8 @@ pub struct Options {
     pub sends_null_content: bool,
     /// What its errors must not quote.
     pub secrets: Secrets,
+    /// JSON schema that the text of the answer must fit; then the model may call no tool.
+    pub text_schema: Option<Arc<RawValue>>,
 }
 
 impl Options {
@@ -74,6 +76,7 @@ impl Options {
             without: BTreeSet::new(),
             sends_null_content: true,
             secrets: Secrets::default(),
+            text_schema: None,
         }
     }
 
@@ -321,6 +324,9 @@ pub(super) fn too_long() -> ModelError {
     let message = format!("the answer is longer than {} MiB", ANSWER_CAP >> 20);
     ModelError::new(ModelErrorKind::Request, message)
 }
+
+/// Name under which a request tells a server the schema of its answer.
+pub(super) const TEXT_SCHEMA_NAME: &str = "answer";
 
 /// Renders a part of a request.
 pub(super) fn raw(value: &impl Serialize) -> Box<RawValue> {

@@ -376,7 +376,7 @@ mod tests {
         asker: Asker,
         prefix: &Prefix,
     ) -> Vec<Result<Chunk, ModelError>> {
-        let request = Request { prefix: prefix.clone(), asker };
+        let request = Request { prefix: prefix.clone(), asker, text_schema: None };
         model.respond(request).collect().await
     }
 

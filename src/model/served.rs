@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use serde_json::value::RawValue;
 
 use self::talk::Talk;
 use super::adaptation::{
@@ -58,12 +59,13 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the API with these adaptations.
-    fn api(&self, adaptations: &Adaptations) -> Arc<Api> {
-        if adaptations.is_empty() {
+    /// Returns the API with these adaptations, for answers that fit the schema.
+    fn api(&self, adaptations: &Adaptations, text_schema: Option<&Arc<RawValue>>) -> Arc<Api> {
+        if adaptations.is_empty() && text_schema.is_none() {
             return Arc::clone(&self.api);
         }
-        let options = adaptations.options(&self.options);
+        let text_schema = text_schema.cloned();
+        let options = Options { text_schema, ..adaptations.options(&self.options) };
         let api = Api::new(self.kind, options);
         Arc::new(api.expect("only the extra body can be refused, and it is the same"))
     }
@@ -141,7 +143,7 @@ impl Model for Served {
 
     fn body(&self, prefix: &Prefix) -> Vec<u8> {
         let known = self.endpoint.learned.known();
-        self.endpoint.api(&known).body(&known.prefix(prefix))
+        self.endpoint.api(&known, None).body(&known.prefix(prefix))
     }
 
     fn lane(&self) -> Option<&Lane> {
@@ -162,7 +164,7 @@ impl Model for Served {
         let Endpoint { learned, options, .. } = &*self.endpoint;
         let sent = |adaptations: &Adaptations| {
             let prefix = adaptations.prefix(&request.prefix);
-            self.endpoint.api(adaptations).sent(&prefix)
+            self.endpoint.api(adaptations, request.text_schema.as_ref()).sent(&prefix)
         };
         let (before, known) = (sent(&refused.adaptations), learned.known());
         if *known != refused.adaptations && sent(&known) != before {

@@ -141,7 +141,6 @@ impl Stage {
             let takes_images = model.facts().takes_images;
             let searches = Searches::by(&policy);
             let mut unit = Unit {
-                may_be_silent: false,
                 persistence: fanout.persistence(UnitId::MAIN, &*model),
                 agent: "main".into(),
                 description: Arc::default(),

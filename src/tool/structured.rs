@@ -37,7 +37,7 @@ pub struct AnswerSchema {
     /// The schema itself, to compare it with another.
     source: Value,
     /// What the tool takes.
-    parameters: Box<RawValue>,
+    parameters: Arc<RawValue>,
     /// Whether that is an object which holds the answer as [`VALUE`].
     is_held: bool,
 }
@@ -79,7 +79,7 @@ impl AnswerSchema {
         let is_held = !is_of_objects(&source);
         let parameters = if is_held { holding(&source, &text) } else { text };
         let parameters = RawValue::from_string(parameters).expect("it is made of valid JSON");
-        Ok(Self { schema, source, parameters, is_held })
+        Ok(Self { schema, source, parameters: parameters.into(), is_held })
     }
 
     /// Tells whether it was made of this schema.
@@ -92,6 +92,12 @@ impl AnswerSchema {
     #[must_use]
     pub fn source(&self) -> &Value {
         &self.source
+    }
+
+    /// Returns the schema of the arguments of a call that gives the answer.
+    #[must_use]
+    pub fn parameters(&self) -> &Arc<RawValue> {
+        &self.parameters
     }
 
     /// Says whether the answer fits that a call's arguments hold.

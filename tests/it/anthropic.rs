@@ -45,7 +45,7 @@ async fn ask(model: &Served, prefix: &Prefix) -> Result<(Vec<Chunk>, Answer), Mo
     let (unit, purpose, turn) = (UnitId::MAIN, Purpose::Turn, 1);
     let (is_afresh, attempt, forked_from) = (true, 1, None);
     let asker = Asker { unit, agent, description, purpose, turn, is_afresh, attempt, forked_from };
-    let mut stream = model.respond(Request { prefix: prefix.clone(), asker });
+    let mut stream = model.respond(Request { prefix: prefix.clone(), asker, text_schema: None });
     let mut said = Vec::new();
     while let Some(chunk) = stream.next().await {
         match chunk? {

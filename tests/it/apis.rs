@@ -56,16 +56,21 @@ impl Spoken {
 
     /// Runs one prompt.
     fn run(self, react: impl Fn(Self, &Talk) -> Reaction + Send + Sync + 'static) -> Vec<Value> {
+        let server = Server::start(move |request| react(self, &self.talk(request)));
+        self.run_on(&server, &["--forward-subagent-text"])
+    }
+
+    /// Runs one prompt with these flags against a server.
+    fn run_on(self, server: &Server, flags: &[&str]) -> Vec<Value> {
         let place = Place::new();
         place.write("a.txt", "alpha\n");
-        let server = Server::start(move |request| react(self, &self.talk(request)));
         let (name, url) = (self.name(), server.base_url());
         place.configure(&format!(
             "[models.m]\napi = '{name}'\nbase_url = '{url}'\nkey_env = 'M_KEY'\n\
              price = {{ input = 1, output = 2 }}\n[retry]\nbase_ms = 1\n"
         ));
-        let flags = ["-p", "go", "-m", "m", "-o", "stream-json", "--forward-subagent-text"];
-        let finished = place.tine(flags).env("M_KEY", "sk-for-tests-only").run();
+        let all = ["-p", "go", "-m", "m", "-o", "stream-json"].iter().chain(flags);
+        let finished = place.tine(all).env("M_KEY", "sk-for-tests-only").run();
         let records = finished.exits(0).records();
         records.0.iter().map(|record| alike(record, &place.work().to_string_lossy())).collect()
     }
@@ -147,5 +152,72 @@ fn the_same_conversation_is_the_same_run_over_each_api() {
             assert_eq!(theirs, ours, "{name}");
         }
         assert_eq!(run.len(), chat.len(), "{name}");
+    }
+}
+
+/// Schema of the answers, and one that fits it.
+const SCHEMA: &str = r#"{"type":"object","properties":{"size":{"type":"integer"}},"required":["size"]}"#;
+const FITTING: &str = r#"{"size":3}"#;
+
+#[test]
+fn a_model_that_never_calls_a_tool_is_held_to_the_schema_as_text_in_its_last_two_tries() {
+    for spoken in Spoken::ALL {
+        // The fourth try writes JSON that does not fit.
+        let server = Server::start(move |request| match spoken.talk(request).turn() {
+            1..=3 => spoken.says("It is 3."),
+            4 => spoken.says(r#"{"size":"three"}"#),
+            _ => spoken.says(FITTING),
+        });
+        let records = spoken.run_on(&server, &["--json-schema", SCHEMA]);
+        let result = records.last().expect("there is a result");
+        assert_eq!(result["structured_output"], json!({ "size": 3 }), "{spoken:?}");
+        let schema: Value = serde_json::from_str(SCHEMA).expect("it is JSON");
+        let (none, wanted) = match spoken {
+            Spoken::Chat => {
+                let format = json!({ "name": "answer", "schema": schema });
+                let format = json!({ "type": "json_schema", "json_schema": format });
+                (json!("none"), ("response_format", format))
+            }
+            Spoken::Responses => {
+                let format = json!({ "type": "json_schema", "name": "answer", "schema": schema });
+                (json!("none"), ("text", json!({ "format": format })))
+            }
+            Spoken::Anthropic => {
+                let format = json!({ "type": "json_schema", "schema": schema });
+                (json!({ "type": "none" }), ("output_config", json!({ "format": format })))
+            }
+        };
+        let bodies: Vec<Value> = server.finish().iter().map(RecordedRequest::json).collect();
+        assert_eq!(bodies.len(), 5, "{spoken:?}");
+        for (number, body) in (1..).zip(&bodies) {
+            let is_text = number > 3;
+            let (choice, format) = (body.get("tool_choice"), body.get(wanted.0));
+            assert_eq!(choice, is_text.then_some(&none), "{spoken:?}, request {number}");
+            assert_eq!(format, is_text.then_some(&wanted.1), "{spoken:?}, request {number}");
+            assert_eq!(body["tools"], bodies[0]["tools"], "{spoken:?}, request {number}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_refuses_the_schema_is_asked_again_without_it() {
+    for (spoken, status) in Spoken::ALL.into_iter().zip([400, 500, 422]) {
+        let server = Server::start(move |request| {
+            let has_format = request.json().get("tool_choice").is_some();
+            match spoken.talk(request).turn() {
+                1..=3 => spoken.says("It is 3."),
+                _ if has_format => {
+                    let body = json!({ "error": { "message": "no grammar for this schema" } });
+                    let body = body.to_string().into_bytes();
+                    Reaction::Status { code: status, headers: Vec::new(), body }
+                }
+                4 => spoken.says("```json\n{\"size\": 3}\n```"),
+                turn => panic!("there is no turn {turn}"),
+            }
+        });
+        let records = spoken.run_on(&server, &["--json-schema", SCHEMA]);
+        let result = records.last().expect("there is a result");
+        assert_eq!(result["structured_output"], json!({ "size": 3 }), "{spoken:?}");
+        assert_eq!(server.finish().len(), 5, "{spoken:?}");
     }
 }

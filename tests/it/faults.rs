@@ -144,7 +144,7 @@ async fn ask(dialect: &Dialect, server: &Server, limits: Limits) -> Outcome {
         is_afresh: true,
         forked_from: None,
     };
-    let mut stream = model.respond(Request { prefix, asker });
+    let mut stream = model.respond(Request { prefix, asker, text_schema: None });
     let mut heard = String::new();
     let failed = loop {
         match stream.next().await.expect("a stream ends in an answer or an error") {

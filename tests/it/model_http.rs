@@ -55,7 +55,7 @@ pub(crate) fn request(prefix: &Prefix, turn: u32) -> Request {
     let (purpose, is_afresh) = (Purpose::Turn, turn == 1);
     let asker =
         Asker { unit, agent, description, purpose, turn, attempt: 1, is_afresh, forked_from: None };
-    Request { prefix: prefix.clone(), asker }
+    Request { prefix: prefix.clone(), asker, text_schema: None }
 }
 
 /// Asks, and checks that the pieces add up to the answer and nothing follows.

@@ -396,7 +396,7 @@ fn request() -> Request {
         is_afresh: true,
         forked_from: None,
     };
-    Request { prefix, asker }
+    Request { prefix, asker, text_schema: None }
 }
 
 /// Everything that a model says to one request. Once it has said what it is

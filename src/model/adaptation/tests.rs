@@ -77,7 +77,7 @@ fn request(prefix: &Prefix) -> Request {
         is_afresh: true,
         forked_from: None,
     };
-    Request { prefix: prefix.clone(), asker }
+    Request { prefix: prefix.clone(), asker, text_schema: None }
 }
 
 fn model(api: Kind) -> (Served, Arc<LearnedAdaptations>) {

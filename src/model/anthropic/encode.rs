@@ -66,7 +66,7 @@ fn write(options: &Options, prefix: &Prefix, with_marks: bool) -> Vec<u8> {
         entries.iter().flat_map(|blocks| blocks.iter()).map(|b| b.get().len()).sum();
     let mut body = Writer { bytes: Vec::with_capacity(length + length / 8 + 1024), with_marks };
     body.bytes.push(b'{');
-    write_settings(&mut body, options);
+    write_settings(&mut body, options, !prefix.head.tools.is_empty());
     write_head(&mut body, prefix);
     body.key("messages");
     write_messages(&mut body, prefix, &entries);
@@ -114,7 +114,7 @@ impl Writer {
 /// adaptive thinking with a readable summary. Every model that knows efforts
 /// takes that, but for Opus 4.5, which needs a `thinking` of its own in the
 /// extra body. A key there replaces ours.
-fn write_settings(body: &mut Writer, options: &Options) {
+fn write_settings(body: &mut Writer, options: &Options, has_tools: bool) {
     let is_ours = |key: &str| !options.extra.contains_key(key) && !options.leaves_out(key);
     body.key("model");
     body.json(&options.model);
@@ -125,16 +125,20 @@ fn write_settings(body: &mut Writer, options: &Options) {
     }
     body.key("stream");
     body.json(&true);
-    if let Some(effort) = &options.effort {
-        if is_ours("thinking") {
-            body.key("thinking");
-            // Without it, newer models think in secret.
-            body.json(&Thinking { kind: "adaptive", display: "summarized" });
-        }
-        if is_ours("output_config") {
-            body.key("output_config");
-            body.json(&OutputConfig { effort });
-        }
+    if options.effort.is_some() && is_ours("thinking") {
+        body.key("thinking");
+        // Without it, newer models think in secret.
+        body.json(&Thinking { kind: "adaptive", display: "summarized" });
+    }
+    let (effort, schema) = (options.effort.as_deref(), options.text_schema.as_deref());
+    if is_ours("output_config") && (effort.is_some() || schema.is_some()) {
+        body.key("output_config");
+        let format = schema.map(|schema| OutputFormat { kind: "json_schema", schema });
+        body.json(&OutputConfig { effort, format });
+    }
+    if is_ours("tool_choice") && schema.is_some() && has_tools {
+        body.key("tool_choice");
+        body.json(&ToolChoice { kind: "none" });
     }
     for (key, value) in &options.extra {
         body.key(key);
@@ -232,7 +236,23 @@ struct Thinking {
 
 #[derive(Serialize)]
 struct OutputConfig<'a> {
-    effort: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<OutputFormat<'a>>,
+}
+
+#[derive(Serialize)]
+struct OutputFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    schema: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct ToolChoice {
+    #[serde(rename = "type")]
+    kind: &'static str,
 }
 
 #[cfg(test)]

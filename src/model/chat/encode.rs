@@ -17,7 +17,7 @@ use crate::message::{
     Call, CallId, Entry, Image, Message, Output, Piece, Prefix, Prompt, Reply, ToolSchema,
 };
 use crate::model::api::calls::{sendable_arguments, sendable_id, sendable_name};
-use crate::model::api::{Options, raw};
+use crate::model::api::{Options, TEXT_SCHEMA_NAME, raw};
 use crate::prompt;
 
 /// Returns the bytes of a request.
@@ -38,7 +38,8 @@ impl Serialize for Body<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("model", &options.model)?;
         map.serialize_entry("stream", &true)?;
-        for (key, value) in settings(options) {
+        let has_tools = !prefix.head.tools.is_empty();
+        for (key, value) in settings(options).chain(answer_form(options, has_tools)) {
             if !options.extra.contains_key(key) && !options.leaves_out(key) {
                 map.serialize_entry(key, &value)?;
             }
@@ -46,7 +47,7 @@ impl Serialize for Body<'_> {
         for (key, value) in &options.extra {
             map.serialize_entry(key, value)?;
         }
-        if !prefix.head.tools.is_empty() {
+        if has_tools {
             let tools = prefix.head.rendered_tools.get_or_render(|| tools(&prefix.head.tools));
             map.serialize_entry("tools", tools)?;
         }
@@ -68,6 +69,22 @@ fn settings(options: &Options) -> impl Iterator<Item = (&'static str, Value)> {
         EffortKey::Reasoning => ("reasoning", json!({ "effort": effort })),
     });
     [counts, limit, effort].into_iter().flatten()
+}
+
+/// What makes a server hold the answer to a schema from its first token. The tools stay:
+/// without them the cached prefix would be another one.
+fn answer_form(
+    options: &Options,
+    has_tools: bool,
+) -> impl Iterator<Item = (&'static str, Value)> {
+    let schema = options.text_schema.as_ref();
+    // A server refuses the choice where it is offered no tool.
+    let choice = schema.filter(|_| has_tools).map(|_| ("tool_choice", json!("none")));
+    let format = schema.map(|schema| {
+        let format = json!({ "name": TEXT_SCHEMA_NAME, "schema": schema });
+        ("response_format", json!({ "type": "json_schema", "json_schema": format }))
+    });
+    choice.into_iter().chain(format)
 }
 
 struct Messages<'a> {

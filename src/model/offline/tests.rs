@@ -36,7 +36,7 @@ fn respond(
         is_afresh: true,
         forked_from: None,
     };
-    let stream = Offline::new().respond(Request { prefix, asker });
+    let stream = Offline::new().respond(Request { prefix, asker, text_schema: None });
     let mut chunks = futures_util::future::FutureExt::now_or_never(stream.collect::<Vec<_>>())
         .expect("the answer is there at once");
     let Chunk::Finished(answer) = chunks.pop().unwrap()? else { panic!("not finished") };

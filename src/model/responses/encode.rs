@@ -15,7 +15,7 @@ use crate::message::{
     Call, Entry, Head, Image, Message, Output, Piece, Prefix, Prompt, Reply, ToolSchema,
 };
 use crate::model::api::calls::{sendable_arguments, sendable_id, sendable_name};
-use crate::model::api::{Options, raw};
+use crate::model::api::{Options, TEXT_SCHEMA_NAME, raw};
 use crate::prompt;
 
 /// Models that do not reason, by how their names begin: OpenAI answers 400 if
@@ -58,6 +58,14 @@ impl Serialize for Body<'_> {
         // proved who they are. Whoever may have it sets `reasoning` whole.
         if let Some(effort) = options.effort.as_deref().filter(|_| is_ours("reasoning")) {
             map.serialize_entry("reasoning", &WireReasoning { effort })?;
+        }
+        if let Some(schema) = &options.text_schema {
+            if is_ours("tool_choice") && rendered.tools.is_some() {
+                map.serialize_entry("tool_choice", "none")?;
+            }
+            if is_ours("text") {
+                map.serialize_entry("text", &WireText { format: WireFormat::new(schema) })?;
+            }
         }
         if is_ours("prompt_cache_key") {
             map.serialize_entry("prompt_cache_key", &self.cache_key(&rendered))?;
@@ -231,6 +239,25 @@ fn wire_content<'a>(output: &'a Output, options: &Options) -> WireContent<'a> {
 #[derive(serde::Serialize)]
 struct WireReasoning<'a> {
     effort: &'a str,
+}
+
+#[derive(serde::Serialize)]
+struct WireText<'a> {
+    format: WireFormat<'a>,
+}
+
+#[derive(serde::Serialize)]
+struct WireFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'static str,
+    schema: &'a RawValue,
+}
+
+impl<'a> WireFormat<'a> {
+    fn new(schema: &'a RawValue) -> Self {
+        Self { kind: "json_schema", name: TEXT_SCHEMA_NAME, schema }
+    }
 }
 
 #[derive(serde::Serialize)]

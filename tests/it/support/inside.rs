@@ -463,7 +463,6 @@ impl Setup {
         };
         let persistence = fanout.persistence(UnitId::MAIN, &*model);
         Unit {
-            may_be_silent: false,
             agent: "main".into(),
             description: "".into(),
             model,
