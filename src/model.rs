@@ -244,9 +244,11 @@ pub enum ModelErrorKind {
     NotRunning,
     /// The answer broke off before its end, or its provider failed.
     Cut,
-    /// The answer came to its end, but is empty or malformed, or nothing proves
-    /// that it is whole. The same request mostly gets the same again.
+    /// The answer came to its end, but is malformed, or nothing proves that it is
+    /// whole. The same request mostly gets the same again.
     Unusable,
+    /// The answer came to its end and is empty.
+    Empty,
     /// The server was silent for too long.
     Silent,
 }
@@ -278,6 +280,7 @@ impl ModelErrorKind {
             | Self::Cut
             | Self::Unusable
             | Self::Silent => FailureKind::Provider,
+            Self::Empty => FailureKind::EmptyAnswer,
         }
     }
 }

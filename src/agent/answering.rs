@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::event::{FailureKind, Outcome};
 use crate::message::{Call, Reply, StopReason};
+use crate::model::{Answer, ModelError, ModelErrorKind};
 use crate::tool_name::STRUCTURED_OUTPUT;
 
 /// Most tries to give an answer that fits its schema: what a model gets wrong so
@@ -137,6 +138,33 @@ pub(super) struct WantedAnswer {
 }
 
 impl WantedAnswer {
+    /// Rejects an empty answer where the unit may not be silent.
+    ///
+    /// # Errors
+    ///
+    /// The error says what the answer has in place of text and calls.
+    pub(super) fn check_not_empty(&self, answer: Answer) -> Result<Answer, ModelError> {
+        let Answer { reply, usage, stop } = &answer;
+        if self.may_be_silent || !reply.text.trim().is_empty() || !reply.calls.is_empty() {
+            return Ok(answer);
+        }
+        let message = match stop {
+            // The stop reason says it.
+            StopReason::Refusal => return Ok(answer),
+            StopReason::MaxTokens => {
+                "the answer is empty: the model reached its output limit before it said anything \
+                 (see `max_output_tokens`)"
+            }
+            StopReason::EndTurn | StopReason::ToolUse if reply.thinking.trim().is_empty() => {
+                "the answer is empty: it has no text and no call"
+            }
+            StopReason::EndTurn | StopReason::ToolUse => {
+                "the answer is empty: it has reasoning, but no text and no call"
+            }
+        };
+        Err(ModelError { spent: *usage, ..ModelError::new(ModelErrorKind::Empty, message) })
+    }
+
     /// Turns a text that was asked for into the call that gives the unit's answer.
     ///
     /// From there it is checked, shown and logged like any other call. A text that is not a

@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
+use super::answering::WantedAnswer;
 use super::repetition::Repetition;
 use super::turn::millis;
 use super::{Unit, size};
@@ -19,7 +20,7 @@ use crate::event::{
     AfterFailure, NoticeLevel, Outcome, Piece, RequestFailed, ThrottleCause, Throttled,
 };
 use crate::line::{Told, UnitEvent};
-use crate::message::{Reply, StopReason, Usage};
+use crate::message::{Reply, Usage};
 use crate::model::adaptation::ADAPTATIONS_CAP;
 use crate::model::gate::{Entry, Lane, Pass, Shut, Throttle};
 use crate::model::retry::{self, Decision, Jitter, Tried};
@@ -46,8 +47,8 @@ pub(super) enum Audience<'a> {
     Turn {
         /// Other forks that wait for its first piece.
         lead: Option<Lead<'a>>,
-        /// An empty answer is accepted.
-        may_be_silent: bool,
+        /// What the answer must be.
+        wanted: &'a WantedAnswer,
     },
     /// Nobody: it is no answer to the user.
     Nobody,
@@ -242,7 +243,7 @@ impl Unit {
         let started = Instant::now();
         let waited_ms = passed.as_ref().and_then(|passed| passed.waited_ms);
         let answer = self.stream(request, audience, waited_ms).await;
-        let mut answer = answer.and_then(|answer| self.check_not_empty(answer, audience));
+        let mut answer = answer.and_then(|answer| audience.check(answer));
         let price = self.model.facts().price.as_ref();
         match &mut answer {
             Ok(answer) => {
@@ -265,34 +266,6 @@ impl Unit {
             give_back(passed.pass, &answer, estimate);
         }
         Asked { answer, took_ms: millis(started) }
-    }
-
-    /// Rejects an empty answer where the unit may not be silent.
-    fn check_not_empty(
-        &self,
-        answer: Answer,
-        audience: &Audience<'_>,
-    ) -> Result<Answer, ModelError> {
-        let Audience::Turn { lead: _, may_be_silent } = audience else { return Ok(answer) };
-        let Answer { reply, usage, stop } = &answer;
-        if *may_be_silent || !reply.text.trim().is_empty() || !reply.calls.is_empty() {
-            return Ok(answer);
-        }
-        let message = match stop {
-            // The stop reason says it.
-            StopReason::Refusal => return Ok(answer),
-            StopReason::MaxTokens => {
-                "the answer is empty: the model reached its output limit before it said anything \
-                 (see `max_output_tokens`)"
-            }
-            StopReason::EndTurn | StopReason::ToolUse if reply.thinking.trim().is_empty() => {
-                "the answer is empty: it has no text and no call"
-            }
-            StopReason::EndTurn | StopReason::ToolUse => {
-                "the answer is empty: it has reasoning, but no text and no call"
-            }
-        };
-        Err(ModelError { spent: *usage, ..ModelError::new(ModelErrorKind::Unusable, message) })
     }
 
     /// Returns about what an answer took that its provider has not counted, so
@@ -451,9 +424,17 @@ impl Unanswered {
 }
 
 impl Audience<'_> {
+    /// Rejects an answer that is not what was asked for.
+    fn check(&self, answer: Answer) -> Result<Answer, ModelError> {
+        match self {
+            Self::Turn { lead: _, wanted } => wanted.check_not_empty(answer),
+            Self::Nobody => Ok(answer),
+        }
+    }
+
     /// The answer's first piece is there.
     fn has_begun(&mut self) {
-        if let Self::Turn { lead, may_be_silent: _ } = self
+        if let Self::Turn { lead, wanted: _ } = self
             && let Some(lead) = lead.take()
         {
             lead.warm();
@@ -463,7 +444,7 @@ impl Audience<'_> {
     /// The request failed; whoever waits for its first piece need not wait for
     /// the next attempt.
     fn let_others_lead(&mut self) {
-        if let Self::Turn { lead, may_be_silent: _ } = self {
+        if let Self::Turn { lead, wanted: _ } = self {
             drop(lead.take());
         }
     }
@@ -491,7 +472,10 @@ fn repeats(repeated: &str) -> ModelError {
 
 fn broke_off(error: &ModelError) -> bool {
     match error.kind {
-        ModelErrorKind::Cut | ModelErrorKind::Silent | ModelErrorKind::Unusable => true,
+        ModelErrorKind::Cut
+        | ModelErrorKind::Silent
+        | ModelErrorKind::Unusable
+        | ModelErrorKind::Empty => true,
         ModelErrorKind::Authentication
         | ModelErrorKind::Request
         | ModelErrorKind::Overflow

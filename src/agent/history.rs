@@ -201,13 +201,20 @@ impl History {
     /// Records that a request failed, and what is done about it.
     pub(super) fn failed(&mut self, next: &AfterFailure) {
         match next {
-            AfterFailure::Nothing => self.is_given_up = true,
+            // The summary of an answered conversation leaves no message without an answer.
+            AfterFailure::Nothing => self.is_given_up = !self.is_answered(),
             AfterFailure::LeaveOut => self.leave_out(),
             AfterFailure::Retry { .. }
             | AfterFailure::Fallback { model: _ }
             | AfterFailure::Compact
             | AfterFailure::TooLong => {}
         }
+    }
+
+    /// Returns whether the last message is an answer.
+    fn is_answered(&self) -> bool {
+        let last = self.prefix.entries.last();
+        last.is_some_and(|entry| matches!(entry.message, Message::Model(_)))
     }
 
     /// Makes the last prompt a message of its own again, so that a compaction can leave

@@ -118,7 +118,7 @@ impl Unit {
                 Some(forked) => forked.point.prime(self.bounds.prime).await,
                 None => None,
             };
-            let audience = Audience::Turn { lead, may_be_silent: wanted.may_be_silent };
+            let audience = Audience::Turn { lead, wanted };
             self.ask(request, audience, if_too_long).await
         };
         let answered = tokio::select! {

@@ -92,7 +92,7 @@ impl Exit {
     fn of_failure(failure: &Failure) -> Self {
         match failure.kind {
             FailureKind::Authentication => Self::Authentication,
-            FailureKind::Provider => Self::TryLater,
+            FailureKind::Provider | FailureKind::EmptyAnswer => Self::TryLater,
             FailureKind::MaxTurns
             | FailureKind::Budget
             | FailureKind::MaxTokens
@@ -108,7 +108,6 @@ impl Exit {
             | FailureKind::StructuredOutput
             | FailureKind::OutputLimit
             | FailureKind::Refusal
-            | FailureKind::EmptyAnswer
             | FailureKind::Unmet => Self::Error,
         }
     }

@@ -177,6 +177,7 @@ pub fn decide(
         | ModelErrorKind::Connection
         | ModelErrorKind::Cut
         | ModelErrorKind::Unusable
+        | ModelErrorKind::Empty
         | ModelErrorKind::Silent => policy.most,
     };
     let is_tried_out = is_unusable(error) && tried.unusable >= MOST_UNUSABLE;
@@ -207,6 +208,7 @@ fn may_work_again(error: &ModelError) -> bool {
         | ModelErrorKind::NotRunning
         | ModelErrorKind::Cut
         | ModelErrorKind::Unusable
+        | ModelErrorKind::Empty
         | ModelErrorKind::Silent => error.should_retry != Some(false),
     }
 }
@@ -221,12 +223,13 @@ fn is_overload(error: &ModelError) -> bool {
         | ModelErrorKind::NotRunning
         | ModelErrorKind::Cut
         | ModelErrorKind::Unusable
+        | ModelErrorKind::Empty
         | ModelErrorKind::Silent => false,
     }
 }
 
 fn is_unusable(error: &ModelError) -> bool {
-    error.kind == ModelErrorKind::Unusable
+    matches!(error.kind, ModelErrorKind::Unusable | ModelErrorKind::Empty)
 }
 
 /// Of the two statuses of its kind, 403 is about what a key may do, and stays so.
