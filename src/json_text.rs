@@ -57,14 +57,14 @@ fn name_foreign_syntax(text: &str, line: usize, column: usize) -> Option<&'stati
     // The parser reports the position of a consumed or of a peeked character.
     let near = [column.checked_sub(1), Some(column)].into_iter().flatten();
     near.filter_map(|at| line.get(at..)).find_map(|rest| match rest {
-        [b'/', b'/' | b'*', ..] | [b'#', ..] => Some("JSON has no comments"),
-        [b'}' | b']', ..] => Some("JSON has no comma before `}` or `]`").filter(|_| {
+        [b'/', b'/' | b'*', ..] | [b'#', ..] => Some("JSON does not allow comments"),
+        [b'}' | b']', ..] => Some("JSON does not allow a comma before `}` or `]`").filter(|_| {
             let before = &text[..text.len().min(offset_of(text, line))];
             let at = line.len() - rest.len();
             let before = [before.as_bytes(), &line[..at]].concat();
             before.trim_ascii_end().ends_with(b",")
         }),
-        [b'\'', ..] => Some("JSON has double quotes only"),
+        [b'\'', ..] => Some("JSON requires double quotes"),
         _ => None,
     })
 }
@@ -136,16 +136,19 @@ mod tests {
     #[test]
     fn what_json_has_not_is_called_by_its_name() {
         for (text, expected) in [
-            ("// x\n{}", "JSON has no comments at line 1 column 1"),
-            ("\u{feff}/* x */ {}", "JSON has no comments at line 1 column 1"),
-            ("{\n  // x\n  \"a\": 1}", "JSON has no comments at line 2 column 3"),
-            ("{\"a\": 1, // x\n\"b\": 2}", "JSON has no comments at line 1 column 10"),
-            ("{\"a\": 1 /* x */}", "JSON has no comments at line 1 column 9"),
-            ("{\"a\": # x\n 1}", "JSON has no comments at line 1 column 7"),
-            ("{\"a\": [1, 2,]}", "JSON has no comma before `}` or `]` at line 1 column 13"),
-            ("{\"a\": 1,\n}", "JSON has no comma before `}` or `]` at line 2 column 1"),
-            ("{'a': 1}", "JSON has double quotes only at line 1 column 2"),
-            ("{\"a\": 'b'}", "JSON has double quotes only at line 1 column 7"),
+            ("// x\n{}", "JSON does not allow comments at line 1 column 1"),
+            ("\u{feff}/* x */ {}", "JSON does not allow comments at line 1 column 1"),
+            ("{\n  // x\n  \"a\": 1}", "JSON does not allow comments at line 2 column 3"),
+            ("{\"a\": 1, // x\n\"b\": 2}", "JSON does not allow comments at line 1 column 10"),
+            ("{\"a\": 1 /* x */}", "JSON does not allow comments at line 1 column 9"),
+            ("{\"a\": # x\n 1}", "JSON does not allow comments at line 1 column 7"),
+            (
+                "{\"a\": [1, 2,]}",
+                "JSON does not allow a comma before `}` or `]` at line 1 column 13",
+            ),
+            ("{\"a\": 1,\n}", "JSON does not allow a comma before `}` or `]` at line 2 column 1"),
+            ("{'a': 1}", "JSON requires double quotes at line 1 column 2"),
+            ("{\"a\": 'b'}", "JSON requires double quotes at line 1 column 7"),
             ("{", "EOF while parsing an object at line 1 column 1"),
             ("{\"a\" 1}", "expected `:` at line 1 column 6"),
             ("nonsense", "expected ident at line 1 column 2"),

@@ -191,8 +191,8 @@ pub fn with_other_paths(
     let mut is_changed = false;
     let lines: Vec<&str> = text.split('\n').collect();
     let mut changed = |(index, line): (usize, &&str)| {
-        // A file that is added is written where a link leads. One that is moved is its
-        // name, since the tool refuses to move a link.
+        // An added file is written to the target of a link. For a moved file the name itself
+        // counts, since the tool refuses to move a link.
         let is_moved = lines.get(index + 1).is_some_and(|next| next.starts_with(MOVE));
         // Lines of files never begin like this: each has a sign in front.
         let header = [(ADD, false), (DELETE, true), (MOVE, true), (UPDATE, is_moved)]

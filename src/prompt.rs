@@ -278,8 +278,7 @@ pub fn output_as_text(tool: &str, output: &str) -> String {
     frame.replace("{tool}", tool).replace("{output}", output)
 }
 
-/// Returns what stands in the place of an image of a request that a summary was
-/// written of.
+/// Returns the note that replaces an image of a request that was summarized.
 #[must_use]
 pub const fn image_summed_up() -> &'static str {
     include_str!("../prompts/image_summed_up.md").trim_ascii()

@@ -191,10 +191,10 @@ impl Unit {
         is_known
     }
 
-    /// Returns what is done about a request that nothing mends. A server that refuses a
-    /// conversation with unanswered messages may refuse one of them, as content filters do.
+    /// Decides what follows a refusal that no adaptation resolves. If the conversation has
+    /// unanswered messages, the server may be refusing one of them, as content filters do.
     fn after_refusal(&self, error: &ModelError, audience: &Audience<'_>) -> AfterFailure {
-        // Others speak of the address, the key or the account.
+        // Other statuses are about the address, the key or the account.
         let may_mean_content = matches!(error.status, None | Some(400 | 403 | 422 | 451 | 500));
         if error.kind != ModelErrorKind::Request || error.refused.is_none() || !may_mean_content {
             return AfterFailure::Nothing;

@@ -133,7 +133,7 @@ struct Rooms {
     unanswered: u64,
 }
 
-/// Where a compaction cuts a conversation.
+/// The places where a compaction cuts a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cut {
     /// The place after the last answer. Everything before it is summarized.
@@ -152,7 +152,7 @@ struct Summed {
     took_ms: u64,
 }
 
-/// What a user can do about a prompt that is too long by itself.
+/// Advice to the user about a prompt that is too long by itself.
 pub(super) const PROMPT_TOO_LONG: &str = "the prompt is too long for this model: shorten it, or put it \
      into a file and name the file; the next prompt leaves it out";
 
@@ -421,7 +421,7 @@ impl Unit {
             let text = prompt::without_facts(environment, &text).trim().to_owned();
             let name = format!("prompt-{unit}-{}-{place}", cut.answered);
             summary.push_str("\n\n");
-            // Not a word of it: the server would refuse that, too.
+            // Leave out the whole text: the server would refuse any part of it, too.
             if self.history.leaves_out() {
                 let file = spill.keep(&name, &text).ok();
                 summary.push_str(&prompt::set_aside_as_refused(file.as_deref()));
@@ -443,8 +443,8 @@ fn blocked(reason: &str) -> String {
     format!("a hook blocks the compaction: {reason}")
 }
 
-/// An answer without text, or of which the provider withheld a part, cannot stand for a
-/// conversation. One that stops at the output limit can, and says so.
+/// Rejects a summary without text, or one that the provider withheld a part of. A summary
+/// that stops at the output limit is accepted, with a note.
 fn check(answer: &Answer) -> Result<(), ModelError> {
     match answer.stop {
         StopReason::Refusal => {

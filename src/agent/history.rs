@@ -497,7 +497,7 @@ mod tests {
         assert!(history.leaves_out());
         history.failed(&AfterFailure::LeaveOut);
         assert_eq!(texts(&history), ["one\n\ntwo", "three"]);
-        // Folded anew from what a summary keeps, it is the same.
+        // A history that is rebuilt after a compaction is the same.
         let compaction = Compaction {
             trigger: CompactionTrigger::Auto,
             text: "summed up".into(),

@@ -41,7 +41,7 @@ impl Key {
 }
 
 /// Returns arguments without the white space between tokens and with their keys
-/// in order; what is no JSON stays as it is.
+/// in order; what is not valid JSON stays as it is.
 fn canonical(arguments: &str) -> String {
     if arguments.trim().is_empty() {
         return "{}".to_owned();
@@ -219,7 +219,7 @@ mod tests {
         ] {
             assert_ne!(one, other);
         }
-        // What is no JSON is compared as it is.
+        // What is not valid JSON is compared as it is.
         assert_eq!(key("Read", "{oops", "x"), key("Read", "{oops", "x"));
         assert_ne!(key("Read", "{oops", "x"), key("Read", "{ oops", "x"));
     }

@@ -96,7 +96,7 @@ impl PathRedirects<'_> {
             }
             PathMeaning::Original => {
                 self.notes.push(format!(
-                    "{given} is not in your copy: this is the one in the workspace itself."
+                    "{given} is not in your copy; this is the workspace's own file."
                 ));
                 None
             }
@@ -108,8 +108,8 @@ impl PathRedirects<'_> {
         let original = self.unit.context.workspace.original.as_ref();
         if original.is_some_and(|original| original.begin_to_tell()) {
             self.notes.push(format!(
-                "{given} means {copy} here: you work in a copy, and paths into the workspace mean \
-                 the copy's files. This is said once."
+                "{given} refers to {copy} here: you work in a copy, and paths into the workspace \
+                 refer to the copy's files. This note appears only once."
             ));
         }
     }

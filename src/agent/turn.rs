@@ -59,7 +59,7 @@ impl Unit {
             }
             Err(NoAnswer::TooLong(error)) => {
                 let message =
-                    format!("too long also after a compaction: {error}; {PROMPT_TOO_LONG}");
+                    format!("still too long after a compaction: {error}; {PROMPT_TOO_LONG}");
                 Err(Outcome::failed(FailureKind::Overflow, message))
             }
         }
@@ -71,8 +71,8 @@ impl Unit {
         let Some(window) = error.window else { return };
         if self.model.learn_window(window) {
             let text = format!(
-                "`{}` has a context window of {window} tokens, as its server says; set \
-                 `context_window` of the model in config.toml to have it known from the start",
+                "the server of `{}` reports a context window of {window} tokens; set the model's \
+                 `context_window` in config.toml so that tine knows it from the start",
                 self.model.name()
             );
             let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };

@@ -91,7 +91,7 @@ fn of_user(path: &Path) -> Result<Vec<Hook>, Refusal> {
         Ok(hooks) => Ok(hooks),
         Err(why) if names_hooks() => Err(refuse(&name, &why)),
         Err(why) => {
-            super::say(&format!("warning: hooks of `{name}` not used: {why}"));
+            super::say(&format!("warning: ignoring the hooks in `{name}`: {why}"));
             Ok(Vec::new())
         }
     }
@@ -101,7 +101,7 @@ fn of_user(path: &Path) -> Result<Vec<Hook>, Refusal> {
 /// hooks off are its own.
 fn of_text(text: &str, brought: Brought, name: &str) -> Result<Vec<Hook>, String> {
     let settings: Value =
-        json_text::parse(text).map_err(|error| format!("it is no JSON: {error}"))?;
+        json_text::parse(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
     if settings.get("disableAllHooks") == Some(&Value::Bool(true)) {
         return Ok(Vec::new());
     }

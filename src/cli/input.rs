@@ -174,17 +174,17 @@ fn outlast_silence(stdin: &Stdin, role: StdinRole, has_input: bool) -> Result<bo
         return Ok(true);
     }
     if let SilencePlan::WaitThenFail(seconds) = plan {
-        return Err(refuse_silence(&format!("is open, but nothing came for {seconds} s")));
+        return Err(refuse_silence(&format!("is open, but no input arrived for {seconds} s")));
     }
     match (has_input, role) {
         (true, _) => super::say(
-            &"note: standard input is still open but silent; going on with what has come from it",
+            &"note: standard input is still open but silent; continuing with the input so far",
         ),
         // There is nothing to go on with.
         (false, StdinRole::Prompt | StdinRole::Substitute) => {}
         (false, StdinRole::Beside | StdinRole::Perhaps) => super::say(
-            &"note: standard input is open but silent; going on without it (`< /dev/null` says \
-              that nothing comes)",
+            &"note: standard input is open but silent; continuing without it (`< /dev/null` tells \
+              tine that there is no input)",
         ),
     }
     Ok(false)

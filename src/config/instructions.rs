@@ -88,7 +88,7 @@ impl InstructionFiles<'_> {
             return;
         }
         if self.bounds.is_some_and(|root| !lies_in(path, root)) {
-            let text = "(not read: it is a link that leads out of the project)";
+            let text = "(not read: it is a link to a file outside the project)";
             self.texts.push((path.to_owned(), text.to_owned()));
             return;
         }
@@ -111,8 +111,7 @@ fn leave_out_farthest(texts: &mut [(PathBuf, String)], users: usize) {
             Some(rest) => room = rest,
             None => {
                 *text = format!(
-                    "(left out: all instructions together have more than {ALL_INSTRUCTIONS_CAP} \
-                     bytes)"
+                    "(left out: the instructions exceed {ALL_INSTRUCTIONS_CAP} bytes in total)"
                 );
             }
         }
@@ -224,7 +223,7 @@ mod tests {
         let (far, near) =
             (("repo/AGENTS.md", &*long), ("repo/sub/AGENTS.md", "@more.md\n@last.md"));
         let (more, last) = (("repo/sub/more.md", &*long), ("repo/sub/last.md", "of little"));
-        let note = "(left out: all instructions together have more than 98304 bytes)";
+        let note = "(left out: the instructions exceed 98304 bytes in total)";
         Place::new(&[user, far, near, more, last]).check(&[user, (far.0, note), more, last, near]);
     }
 
@@ -254,7 +253,7 @@ mod tests {
         place.check(&[("repo/sub/AGENTS.md", "c")]);
         fs::remove_file(&link).unwrap();
         symlink(place.root.path().join("secret"), &link).unwrap();
-        let note = "(not read: it is a link that leads out of the project)";
+        let note = "(not read: it is a link to a file outside the project)";
         place.check(&[("repo/sub/AGENTS.md", note)]);
     }
 
@@ -283,7 +282,7 @@ mod tests {
             "(not imported: `@../secret`: it is outside the project)",
             "(not imported: `@~/secret`: it is outside the project)",
             "(not imported: `@sub/secret`: a rule denies it)",
-            "(not imported: `@.git/config`: it is git's own)",
+            "(not imported: `@.git/config`: it is in a `.git` directory)",
             "(not imported: `@data`: it is not text)",
         ];
         place.check(&[("repo/CLAUDE.md", &format!("{text}\n\n{}", notes.join("\n\n")))]);

@@ -226,8 +226,8 @@ pub fn note_of_preset(name: &str, config: &Config, environment: &Environment) ->
              the preset, add a table under `[models]` with `preset = \"{preset}\"`"
         )),
         None if is_of_family(name) => Some(format!(
-            "note: `{model}` goes to the preset `{preset}`; a model `{name}` of the server of \
-             `{variable}` is `{}:{name}`",
+            "note: `{model}` goes to the preset `{preset}`; to use the model `{name}` of the \
+             server in `{variable}`, write `{}:{name}`",
             server.name
         )),
         None => None,

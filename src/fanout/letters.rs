@@ -80,7 +80,7 @@ async fn continuation_job(
         None => recalled::recall(caller, context, ended).await.map_err(|why| {
             ToolError::tell(format!(
                 "{ended} has ended ({}), and its conversation cannot be continued: {why}. \
-                 TaskOutput reads what it has said. Start another agent with all it needs to know.",
+                 TaskOutput returns its output. Start another agent and tell it all it needs.",
                 state.as_str()
             ))
         })?,

@@ -35,7 +35,7 @@ pub(super) async fn recall(
     let events = reading.await.expect("a log is read without panics");
     let events = events.map_err(|error| error.to_string())?;
     let Some(first) = find_first_head(&events, unit) else {
-        return Err("the session log does not say how it began".to_owned());
+        return Err("the session log has no record of its start".to_owned());
     };
     let job = job_of(context, first, task_of(&events, first, &caller.known()))?;
     let here = rebuild(caller, (&events, unit), &job)?;
@@ -159,7 +159,7 @@ fn rebuild(caller: &Caller, (events, unit): (&[Event], UnitId), job: &Job) -> Re
     };
     let history: History = render(events, unit, head);
     if !history.is_settled() {
-        return Err("it was stopped in the middle of its calls".to_owned());
+        return Err("it was stopped while its calls were running".to_owned());
     }
     Ok(Here {
         model: model_of(caller, events, unit),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::GitError;
 
 /// Maximum number of lines that are kept. Usage texts are longer, and useless
-/// to somebody who did not type the command.
+/// to a user who did not type the command.
 const LINES_CAP: usize = 12;
 
 /// Maximum number of characters that are kept.
@@ -37,26 +37,26 @@ const ADVICE: [(&[&str], &str); 11] = [
     ),
     (
         &["promisor", "lazy fetching disabled", "NO_LAZY_FETCH"],
-        "the clone is a partial one, and tine fetches nothing: `git fetch --refetch \
-         --no-filter` gets all objects",
+        "this is a partial clone, and tine does not fetch: `git fetch --refetch --no-filter` \
+         gets all objects",
     ),
     (
         &["No space left", "Disk quota exceeded", "file too large"],
-        "make room on that disk, and try again",
+        "free some space on that disk and try again",
     ),
     (&["alternate object path"], "`.git/objects/info/alternates` names a directory that is gone"),
     (
         &["is corrupt", "bad object", "invalid object", "unable to read", "missing blob"],
         "objects of the repository are damaged or missing: `git fsck --full` names them, and \
-         `git fetch` or a fresh clone brings them back",
+         `git fetch` or a fresh clone restores them",
     ),
     (
         &["Permission denied", "insufficient permission", "Operation not permitted"],
-        "give your user access to it (`ls -l` shows whose it is), or run tine as its owner",
+        "give your user access to it (`ls -l` shows the owner), or run tine as its owner",
     ),
     (
         &["it did not end within"],
-        "try `git status` there yourself: a slow disk, or a file system that is gone, holds it up",
+        "run `git status` there: a slow disk or an unreachable file system can block git",
     ),
 ];
 
@@ -224,7 +224,7 @@ mod tests {
                 "fatal: could not fetch abc from promisor remote",
                 "`git fetch --refetch --no-filter`",
             ),
-            ("error: file write error: No space left on device", "make room"),
+            ("error: file write error: No space left on device", "free some space"),
             ("fatal: loose object ab (stored in x) is corrupt", "`git fsck --full`"),
             ("fatal: bad object HEAD", "`git fsck --full`"),
             ("error: unable to normalize alternate object path: /gone", "alternates"),
@@ -235,7 +235,7 @@ mod tests {
             ),
         ] {
             let told = way_out(&words(complaint));
-            let told = told.unwrap_or_else(|| panic!("nothing is known of: {complaint}"));
+            let told = told.unwrap_or_else(|| panic!("no advice for: {complaint}"));
             assert!(told.contains(expected), "{complaint}: {told}");
         }
         assert_eq!(way_out("what nobody knows"), None);

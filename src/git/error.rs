@@ -22,7 +22,7 @@ pub enum GitError {
         path: PathBuf,
     },
     /// A directory looks like a repository, but git does not accept it.
-    #[error("git does not take {} for a repository", .path.display())]
+    #[error("git does not recognize {} as a repository", .path.display())]
     Damaged {
         /// The `.git` directory.
         path: PathBuf,

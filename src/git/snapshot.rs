@@ -108,7 +108,7 @@ pub(super) fn stage(git: &Git, top: &Path, extent: StageExtent) -> Result<Staged
     Ok(staged)
 }
 
-/// Marks files in the index that `git` is set to as ones that are not there.
+/// Sets `skip-worktree` for files in the index that `git` uses.
 pub(super) fn skip(git: &Git, files: &[PathBuf]) -> Result<(), GitError> {
     let names: Vec<&[u8]> = files.iter().map(|file| file.as_os_str().as_encoded_bytes()).collect();
     update(git, &["--skip-worktree"], &names)

@@ -276,7 +276,7 @@ fn split_parts(text: &str, is_absolute: bool) -> Result<(Vec<&str>, usize), Patt
         match (part, parts.last()) {
             ("" | ".", _) => {}
             ("..", Some(before)) if before.contains(WILDCARDS) => {
-                return Err(format!("has `..` behind `{before}`, which may be any directory"));
+                return Err(format!("has `..` after `{before}`, which may match any directory"));
             }
             ("..", Some(_)) => drop(parts.pop()),
             ("..", None) => ups += usize::from(!is_absolute),
@@ -317,7 +317,7 @@ fn accept_both_readings(pattern: &str) -> Result<String, PatternError> {
             '\\' => (at + 1).min(chars.len() - 1),
             '[' => class_end(&chars, at).ok_or_else(|| unreadable_pattern("`[` is not closed"))?,
             '{' => group_end(&chars, at)?.ok_or_else(|| unreadable_pattern("`{` is not closed"))?,
-            '}' => return Err(unreadable_pattern("`}` closes nothing")),
+            '}' => return Err(unreadable_pattern("`}` has no matching `{`")),
             _ => at,
         };
         let written: String = chars[at..=end].iter().collect();
@@ -572,9 +572,9 @@ mod tests {
         for (pattern, expected) in [
             ("app/[id", "`[` is not closed"),
             ("{a,b", "`{` is not closed"),
-            ("a}", "`}` closes nothing"),
+            ("a}", "`}` has no matching `{`"),
             ("{[a,b}", "`[` is not closed"),
-            ("a/*/../b", "`..` behind `*`"),
+            ("a/*/../b", "`..` after `*`"),
             ("~root/x", "begins with `~root`"),
         ] {
             let error = PathPattern::parse(pattern, None).unwrap_err();

@@ -75,9 +75,7 @@ pub enum RuleError {
         rule: String,
     },
     /// Its parentheses are empty.
-    #[error(
-        "`{rule}` has nothing between its parentheses; write `{tool}` for every call of the tool"
-    )]
+    #[error("`{rule}` has empty parentheses; write `{tool}` to match every call of the tool")]
     Empty {
         /// The rule.
         rule: String,
@@ -89,7 +87,7 @@ pub enum RuleError {
     Nothing {
         /// The rule.
         rule: String,
-        /// How it is read, and the fix.
+        /// The interpretation of the specifier, and the fix.
         why: String,
     },
     /// Its path pattern is malformed.
@@ -181,12 +179,14 @@ fn explain_no_match(tool: &str, written: &str) -> Option<String> {
         inner.is_some_and(|inner| !inner.contains(quote))
     };
     if ['"', '\'', '`'].into_iter().any(is_quoted) {
-        return Some(format!("is read as a {what} with the quotes {written}; write it without"));
+        return Some(format!(
+            "is read as a {what} that includes the quotes: {written}; remove the quotes"
+        ));
     }
     let prefix = PREFIXES.iter().find(|prefix| written.starts_with(**prefix));
     if let Some(prefix) = prefix.filter(|prefix| (tool, **prefix) != ("WebFetch", "domain:")) {
         return Some(format!(
-            "is read as a {what} that begins with `{prefix}`; write only what comes behind"
+            "is read as a {what} that begins with `{prefix}`; write only what follows the prefix"
         ));
     }
     (tool == "Bash" && written.trim_start_matches([':', '*', ' ']).is_empty())
@@ -451,12 +451,15 @@ mod tests {
     #[test]
     fn a_rule_that_can_match_nothing_is_refused_with_what_it_is_read_as() {
         for (rule, expected) in [
-            ("Read()", "has nothing between its parentheses; write `Read` for every call"),
-            ("Bash( )", "has nothing between its parentheses"),
+            ("Read()", "has empty parentheses; write `Read` to match every call"),
+            ("Bash( )", "has empty parentheses"),
             ("Bash(:*)", "can match nothing: it names no command"),
             ("Bash(**)", "can match nothing: it names no command"),
-            ("Read(\"a b\")", "is read as a path with the quotes \"a b\"; write it without"),
-            ("Agent('x')", "is read as a name with the quotes"),
+            (
+                "Read(\"a b\")",
+                "is read as a path that includes the quotes: \"a b\"; remove the quotes",
+            ),
+            ("Agent('x')", "is read as a name that includes the quotes"),
             ("Bash(command:rm *)", "is read as a command that begins with `command:`"),
             ("Read(domain:x.org)", "is read as a path that begins with `domain:`"),
             ("Read(file:///etc/x)", "is read as a path that begins with `file:`"),

@@ -73,7 +73,7 @@ impl HookAnswer {
         if let Some(name) = get(&specific, "hookEventName").map(to_text)
             && normalize(&name) != normalize(event.as_str())
         {
-            trouble = Some(format!("answered for `{name}`, but was asked at {}", event.as_str()));
+            trouble = Some(format!("answered for `{name}`, but the event is {}", event.as_str()));
         }
         let nested = |fields: &Map<String, Value>| {
             get(fields, "decision").and_then(Value::as_object).cloned().unwrap_or_default()
@@ -101,8 +101,8 @@ impl HookAnswer {
         };
         let input = find(&["updatedInput"]);
         if input.as_ref().is_some_and(|input| !input.is_object()) {
-            trouble =
-                trouble.or(Some("answered an `updatedInput` that is not an object".to_owned()));
+            trouble = trouble
+                .or(Some("answered with an `updatedInput` that is not an object".to_owned()));
         }
         let is_after = event == HookEvent::PostToolUse;
         let allowed = || grants(event, top).then_some(HookDecision::Allow);
@@ -135,9 +135,9 @@ fn read_specific(top: &Map<String, Value>) -> Result<Map<String, Value>, String>
         }
         Some(Value::Array(items)) => match &items[..] {
             [Value::Object(fields)] => Ok(fields.clone()),
-            _ => Err("answered a `hookSpecificOutput` that is not an object".to_owned()),
+            _ => Err("answered with a `hookSpecificOutput` that is not an object".to_owned()),
         },
-        Some(_) => Err("answered a `hookSpecificOutput` that is not an object".to_owned()),
+        Some(_) => Err("answered with a `hookSpecificOutput` that is not an object".to_owned()),
     }
 }
 
@@ -181,7 +181,7 @@ fn harshest_decision<'a>(
                 Some(DecisionWord::Unknown(_)) if key == "permission" => {}
                 Some(DecisionWord::Unknown(word)) => {
                     unknown = Some(format!(
-                        "answered the unknown `{key}` {word} (expected `allow`, `deny` or `ask`)"
+                        "answered with the unknown `{key}` {word} (expected `allow`, `deny` or `ask`)"
                     ));
                 }
             }
@@ -289,7 +289,7 @@ fn objects_below(fields: &Map<String, Value>, depth: u32) -> Vec<&Map<String, Va
 }
 
 fn read_continue(value: Option<&Value>) -> Result<bool, String> {
-    let unknown = |value: &Value| format!("answered the unknown `continue` `{value}`");
+    let unknown = |value: &Value| format!("answered with the unknown `continue` `{value}`");
     match value {
         None => Ok(true),
         Some(Value::Bool(goes_on)) => Ok(*goes_on),

@@ -63,7 +63,7 @@ impl PrintedObjects {
         let (mut outside, mut end) = (String::new(), 0);
         while let Some(start) = text[at..].find('{').map(|offset| at + offset) {
             if failures >= FAILURES_CAP {
-                found.unread = Some("it holds too many braces that begin no object".to_owned());
+                found.unread = Some("it has too many `{` outside of JSON objects".to_owned());
                 break;
             }
             let mut objects = serde_json::Deserializer::from_str(&text[start..]).into_iter();
@@ -91,7 +91,7 @@ impl PrintedObjects {
         outside.push_str(&text[end..]);
         let outside = outside.replace('_', "").to_ascii_lowercase();
         if let Some(word) = ANSWER_WORDS.iter().find(|word| outside.contains(**word)) {
-            found.unread.get_or_insert_with(|| format!("it has {word} in no JSON object"));
+            found.unread.get_or_insert_with(|| format!("it has {word} outside of any JSON object"));
         }
         // For example UTF-16.
         if found.objects.is_empty() && text.contains('{') && text.contains(['\0', '\u{fffd}']) {

@@ -33,7 +33,7 @@ const HALF_JSON: &str = "it printed JSON among other lines, so all of it is text
 
 /// Message about permission that does not count.
 const NOT_ALONE: &str =
-    "its permission does not count: it printed more than one JSON object and nothing else";
+    "its permission does not count: the output must be one JSON object and nothing else";
 
 /// What one hook says.
 #[derive(Debug, Clone, PartialEq)]
@@ -253,7 +253,7 @@ impl Reply {
                 (reply.wish, reply.reason) = (decision.or(reply.wish), reason);
             }
             if reply.input.is_some() && input.is_some() && reply.input != input {
-                return Err("answered two different `updatedInput`".to_owned());
+                return Err("answered with two different values of `updatedInput`".to_owned());
             }
             reply.input = input.or(reply.input);
             reply.stop = stop.or(reply.stop);

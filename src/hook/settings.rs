@@ -173,11 +173,11 @@ fn hook(
 ) -> Hook {
     let note = match &handler {
         Handler::NotDone { name: _, why } if event.is_gate() => {
-            Some(format!("{why}; what it is about is denied"))
+            Some(format!("{why}; the hook denies everything that it guards"))
         }
         Handler::NotDone { name: _, why } => Some(format!("{why}; it is left out")),
         Handler::Command(_) | Handler::Callback(_) if limit > LIMIT_CAP => {
-            Some(format!("the limit of `{key}` is {} s, the longest there is", LIMIT_CAP.as_secs()))
+            Some(format!("the timeout of `{key}` is cut to {} s, the maximum", LIMIT_CAP.as_secs()))
         }
         Handler::Command(_) | Handler::Callback(_) => {
             let unmatched = matcher.unmatched_text().filter(|_| event.is_about_tools());
@@ -358,7 +358,7 @@ mod tests {
             let hooks = parse(&one(hook.clone()), brought).unwrap().hooks;
             assert_eq!(hooks[0].limit, LIMIT_CAP);
             let note =
-                "the limit of `hooks.PreToolUse[0].hooks[0]` is 3600 s, the longest there is";
+                "the timeout of `hooks.PreToolUse[0].hooks[0]` is cut to 3600 s, the maximum";
             assert_eq!(hooks[0].note.as_deref(), Some(note));
         }
     }
@@ -384,7 +384,7 @@ mod tests {
         };
         let once =
             |moment: &str| format!("`hooks.{moment}[0].hooks[1].once` is nothing that tine does");
-        let denied = |why: String| format!("{why}; what it is about is denied");
+        let denied = |why: String| format!("{why}; the hook denies everything that it guards");
         let left_out = |why: String| format!("{why}; it is left out");
         assert_eq!(
             told,
@@ -425,7 +425,7 @@ mod tests {
             let Handler::NotDone { name: _, why } = &hooks[1].handler else { panic!("{bad}") };
             assert!(why.starts_with(expected), "{why}");
             let note = hooks[1].note.as_deref().unwrap_or_default();
-            assert!(note.ends_with("; what it is about is denied"), "{note}");
+            assert!(note.ends_with("; the hook denies everything that it guards"), "{note}");
             assert!(parse(&value, Brought::ForTine).is_err(), "{bad}");
         }
     }

@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((seen.text.as_str(), seen.images.len()), ("", 1));
         assert_eq!(seen.images[0].kind, ImageKind::Png);
         let blind = output(&image(PIXEL), false);
-        assert_eq!(blind.text, "[an image is left out: this model sees none]");
+        assert_eq!(blind.text, "[an image is left out: this model does not accept images]");
         check(&image("!"), "[an image is left out: its data is not base64]");
         check(&image("AAAA"), "[an image is left out: it is neither PNG, JPEG, WebP nor GIF]");
         check(&json!({"content": [{"type": "image"}]}), "[an image is left out: it has no data]");
@@ -315,7 +315,7 @@ mod tests {
             "<svg/>",
         );
         let address = json!({"content": [{"type": "image", "url": "https://example.com/a.png"}]});
-        check(&address, "[an image is left out: it is an address, not the image itself]");
+        check(&address, "[an image is left out: it is a URL, not image data]");
     }
 
     #[test]

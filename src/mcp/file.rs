@@ -18,7 +18,8 @@ pub const SERVERS_CAP: usize = 64;
 ///
 /// What is wrong with the file as a whole, in words to stand behind its name.
 pub fn read(text: &str) -> Result<BTreeMap<String, Result<Entry, BadEntry>>, String> {
-    let whole: Value = json_text::parse(text).map_err(|error| format!("is no JSON: {error}"))?;
+    let whole: Value =
+        json_text::parse(text).map_err(|error| format!("is not valid JSON: {error}"))?;
     let servers = match whole.get("mcpServers") {
         Some(Value::Object(servers)) => servers,
         Some(_) => return Err("has a `mcpServers` that is no object".to_owned()),
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_such_file_says_why() {
-        assert!(read("{").unwrap_err().starts_with("is no JSON: "));
+        assert!(read("{").unwrap_err().starts_with("is not valid JSON: "));
         assert_eq!(read("{}"), Err("has no `mcpServers`".to_owned()));
         assert_eq!(read("[]"), Err("has no `mcpServers`".to_owned()));
         let odd = read(r#"{"mcpServers":[]}"#);

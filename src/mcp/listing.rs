@@ -247,7 +247,7 @@ mod tests {
         ]);
         assert_eq!(names(&listing), ["mcp__s__fine", "mcp__s__none", "mcp__s__twin"]);
         let expected = [
-            "its tool `list` is left out: its schema is one of \"array\", not of objects",
+            "its tool `list` is left out: its schema has the type \"array\", not \"object\"",
             "its tool `text` is left out: its schema is not an object",
             "its tool `odd` is left out: the `properties` of its schema are not an object",
             "its tool `` is left out: it has no name",

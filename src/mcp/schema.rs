@@ -94,7 +94,7 @@ fn set_type(root: &mut Map<String, Value>) -> Result<(), String> {
     };
     if !is_object {
         let kind = cut(&root["type"].to_string(), QUOTE_CAP);
-        return Err(format!("its schema is one of {kind}, not of objects"));
+        return Err(format!("its schema has the type {kind}, not \"object\""));
     }
     root.insert("type".to_owned(), "object".into());
     Ok(())

@@ -1,4 +1,4 @@
-//! Changes to requests that one model of one server refuses.
+//! Changes to a model's requests that its server would otherwise refuse.
 //!
 //! The session log and the history keep the original conversation. An [`Adaptation`]
 //! is one small change that is made while a request is encoded, and only for the
@@ -90,8 +90,8 @@ impl ContentId {
 pub struct Adaptations(BTreeSet<Adaptation>);
 
 impl Adaptations {
-    /// Returns the adaptations that are known from a model's name: those
-    /// without which no server takes a request that it did not begin itself.
+    /// Returns the adaptations that a model's name implies: those without which every
+    /// server of the model refuses conversations that another model began.
     #[must_use]
     pub fn from_model_name(model: &str) -> Self {
         /// Families of Mistral, whose call ids have nine letters and digits.

@@ -65,9 +65,8 @@ impl Models {
         Self { exchanges, opened: Arc::default(), adaptations: None, beyond: None }
     }
 
-    /// The same models, which begin with what earlier processes have kept in this
-    /// file about what models refuse. What is recorded or played depends on no
-    /// other process.
+    /// Returns the same models, which load and store their adaptations in `file`. Recorded
+    /// and replayed models ignore the file, so that they do not depend on other processes.
     #[must_use]
     pub fn remembering(self, file: &Path) -> Self {
         let is_live = matches!(self.exchanges, Exchanges::Live);

@@ -31,8 +31,8 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     text
 }
 
-/// Returns `tag`, or one made of it, of which `texts` hold neither the opening nor the
-/// closing form, nor a look-alike: so none of them can end its frame and begin another.
+/// Returns `tag`, extended if necessary so that no text in `texts` contains its opening or
+/// closing form or a look-alike. So no text can end its frame and begin another one.
 #[must_use]
 pub fn unused_tag(tag: &str, texts: &[&str]) -> String {
     let mut tag = tag.to_owned();

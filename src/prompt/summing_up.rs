@@ -45,7 +45,7 @@ pub fn set_aside_as_too_long(message: &str) -> String {
     include_str!("../../prompts/set_aside_as_too_long.md").trim_end().replace("{message}", message)
 }
 
-/// Returns what a model is told of an earlier message that a server may have refused;
+/// Returns the note for the model about a message that a server may have refused;
 /// `file` holds it.
 #[must_use]
 pub fn set_aside_as_refused(file: Option<&Path>) -> String {

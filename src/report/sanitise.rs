@@ -35,8 +35,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     text_between(text, [Neighbour::Nothing; 2])
 }
 
-/// Does the same as [`text`] for a part of a text, of which it is known what is before
-/// and behind it.
+/// Does the same as [`text`] for a part of a text whose neighbouring characters are known.
 #[must_use]
 pub fn text_between(text: &str, beside: [Neighbour; 2]) -> Cow<'_, str> {
     if text.contains("\r\n") {

@@ -235,7 +235,7 @@ pub fn request_failed(failed: &RequestFailed) -> String {
         }
         AfterFailure::Compact => "the conversation is compacted".to_owned(),
         AfterFailure::LeaveOut => {
-            "the messages before the last one that have no answer are left out".to_owned()
+            "the unanswered messages before the last one are left out".to_owned()
         }
         AfterFailure::TooLong | AfterFailure::Nothing => {
             format!("given up after {}", counted(*attempt, "attempt"))

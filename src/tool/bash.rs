@@ -110,8 +110,11 @@ impl Tool for Bash {
                 Some(output) => Ok(Output { text: output.text + &strayed, ..output }),
                 None => {
                     if !running.is_empty() {
-                        let text =
-                            format!("a cancelled command left running: {}", ended.running).into();
+                        let text = format!(
+                            "a cancelled command left processes running: {}",
+                            ended.running
+                        )
+                        .into();
                         let level = NoticeLevel::Warning;
                         context.line.tell(Told::Notice { level, text }).await;
                     }
@@ -201,7 +204,9 @@ fn output(ended: &Ended, timeout: Duration, capture: Capture<'_>) -> Option<Outp
 fn were_ended(running: &str) -> String {
     match running {
         "" => "the command and all it started were ended.".to_owned(),
-        running => format!("the command was ended, but not all it started: {running}."),
+        running => {
+            format!("the command was ended, but some of its processes still run: {running}.")
+        }
     }
 }
 

@@ -91,8 +91,8 @@ pub struct Planned {
     pub change: Change,
 }
 
-/// What shall become of a link itself. It is not locked: all other changes follow
-/// links, and one that was changed since it was looked at stays as it is.
+/// A planned change of a link itself. The link is not locked: all other changes follow
+/// links. If the link has changed since the plan was made, it stays as it is.
 #[derive(Debug)]
 pub struct Relink {
     /// Its name, with every link above it followed.

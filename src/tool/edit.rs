@@ -233,20 +233,20 @@ fn forgiven_words(text: &[u8], fitted: &Fitted) -> String {
     let (first, last) = line_span(text, place.start, place.len());
     let mut words = match forgiven {
         Leniency::Space => format!(
-            "\"old_string\" stood at lines {first} to {last} with other white space at the start \
-             or end of lines; that was forgiven."
+            "\"old_string\" matched lines {first} to {last} except for white space at the start \
+             or end of lines."
         ),
         Leniency::Characters => format!(
-            "\"old_string\" stood at lines {first} to {last} with characters that look alike; \
-             that was forgiven, and the file's own stay where both strings agree."
+            "\"old_string\" matched lines {first} to {last} except for look-alike characters; \
+             where both strings agree, the file keeps its characters."
         ),
     };
     if !characters.is_empty() {
         let named: Vec<&str> = characters.iter().take(CHARACTERS_CAP).map(String::as_str).collect();
-        words.push_str(&format!(" They differ in {}.", named.join(", ")));
+        words.push_str(&format!(" Differing characters: {}.", named.join(", ")));
     }
     if *moved {
-        words.push_str(" The new lines were indented as those were.");
+        words.push_str(" The new lines were indented like the matched lines.");
     }
     words
 }
@@ -295,8 +295,8 @@ fn no_match(
             let named =
                 if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
             format!(
-                " It nearly matches at line {line}: only {}{named} differs. \"replace_all\" \
-                 forgives nothing.",
+                " It matches at line {line} except for {}{named}. \"replace_all\" needs exact \
+                 matches.",
                 differing(&fitted.forgiven)
             )
         }
@@ -304,17 +304,17 @@ fn no_match(
             let (first, last) = line_span(text, place.start, place.len());
             let line = first_characters(&unfit.line, QUOTE_CAP).0;
             format!(
-                " It nearly matches at lines {first} to {last}, where the white space at the start \
-                 of lines is another; how `{line}` is to be indented there cannot be told. Copy \
-                 the lines from the file:\n{}",
+                " It matches lines {first} to {last} except for the white space at the start of \
+                 lines, and the indentation of `{line}` there cannot be determined. Copy the \
+                 lines from the file:\n{}",
                 numbered(text, first, last)
             )
         }
         Found::Several(places, forgiven) => {
             let (count, lines) = (places.len(), line_list(text, places));
             format!(
-                " But for {} it stands there {count} times, at {lines}. Copy it from the file, \
-                 with lines around it until it is unique.",
+                " Except for {}, it occurs {count} times, at {lines}. Copy it from the file, \
+                 with enough surrounding lines to make it unique.",
                 differing(forgiven)
             )
         }
@@ -333,7 +333,7 @@ fn nearest_words(text: &[u8], old: &str) -> String {
     let line = text.split(|&byte| byte == b'\n').nth(at).unwrap_or_default();
     let last = at + old.lines().count().min(NEAREST_LINES);
     let same = plain_line(line) == plain_line(first.as_bytes());
-    let which = if same { "Its first line stands at" } else { "The nearest is" };
+    let which = if same { "Its first line matches" } else { "The nearest is" };
     let named = named_differences(first, line);
     let named: Vec<&str> = named.iter().take(CHARACTERS_CAP).map(String::as_str).collect();
     let named = match named.is_empty() {
@@ -462,13 +462,13 @@ mod tests {
         let place = Place::new();
         place.put("a", "fn a() {\n    b();\n    c();\n}\n");
         let text = place.call(&Edit, arguments("b(); \nc();", "d();\n  e();")).await;
-        let expected = "Edited a: 1 replacement. \"old_string\" stood at lines 2 to 3 with other \
-             white space at the start or end of lines; that was forgiven. The new lines were \
-             indented as those were. Check the result.\n     1\tfn a() {\n     2\t    d();\n     \
+        let expected = "Edited a: 1 replacement. \"old_string\" matched lines 2 to 3 except for \
+             white space at the start or end of lines. The new lines were indented like the \
+             matched lines. Check the result.\n     1\tfn a() {\n     2\t    d();\n     \
              3\t        e();\n     4\t}\n";
         assert_eq!(text.as_deref(), Ok(expected));
         let refused = place.call(&Edit, arguments(" }\n\n", "}\n")).await.unwrap_err();
-        let nearest = "\"old_string\" does not stand in a. Its first line stands at line 4:\n     \
+        let nearest = "\"old_string\" does not stand in a. Its first line matches line 4:\n     \
              4\t}\n";
         assert_eq!(refused, nearest);
         let refused = place.call(&Edit, arguments("} \n", "}\n")).await.unwrap_err();
@@ -482,9 +482,9 @@ mod tests {
         let refused = place.call(&Edit, arguments("x\ny\n", "z\n")).await.unwrap_err();
         assert_eq!(
             refused,
-            "\"old_string\" does not stand in a. But for white space at the start or end of lines \
-             it stands there 2 times, at lines 1, 3. Copy it from the file, with lines around it \
-             until it is unique."
+            "\"old_string\" does not stand in a. Except for white space at the start or end of \
+             lines, it occurs 2 times, at lines 1, 3. Copy it from the file, with enough \
+             surrounding lines to make it unique."
         );
         let mut everywhere = arguments("  x\ny", "z");
         everywhere["replace_all"] = json!(true);
@@ -492,8 +492,8 @@ mod tests {
         let refused = place.call(&Edit, everywhere).await.unwrap_err();
         assert_eq!(
             refused,
-            "\"old_string\" does not stand in a. It nearly matches at line 1: only white space at \
-             the start or end of lines differs. \"replace_all\" forgives nothing."
+            "\"old_string\" does not stand in a. It matches at line 1 except for white space at \
+             the start or end of lines. \"replace_all\" needs exact matches."
         );
     }
 

@@ -48,7 +48,7 @@ impl Encoding {
         }
     }
 
-    /// Returns what a file holds whose text this is.
+    /// Encodes the text of a whole file, with the byte order mark.
     #[must_use]
     pub fn encode(self, text: Vec<u8>) -> Vec<u8> {
         let mut bytes = self.mark().to_vec();
@@ -56,7 +56,7 @@ impl Encoding {
         bytes
     }
 
-    /// Returns a part of a text as it is written, without a mark.
+    /// Encodes a part of a text, without a byte order mark.
     #[must_use]
     pub fn encode_part(self, text: &[u8]) -> Cow<'_, [u8]> {
         let to_bytes: fn(u16) -> [u8; 2] = match self {
@@ -107,7 +107,7 @@ pub fn conversion_hint(start: &[u8], shown: &str) -> String {
     let (looks, name) = match start {
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => ("is UTF-32", "UTF-32"),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            ("begins as UTF-16 and goes on as something else", "UTF-16")
+            ("begins as UTF-16 but is not valid UTF-16", "UTF-16")
         }
         _ => match (nuls(0), nuls(1)) {
             (0, odd) if is_many(odd) => ("looks like UTF-16 without a byte order mark", "UTF-16LE"),
@@ -118,8 +118,8 @@ pub fn conversion_hint(start: &[u8], shown: &str) -> String {
         },
     };
     format!(
-        " It {looks}: if it is a text, make a copy in UTF-8 with Bash, `iconv -f {name} -t UTF-8 \
-         '{shown}'`, or give it a byte order mark: UTF-16 with one is read and edited as it is."
+        " It {looks}. If it is text, copy it to UTF-8 with Bash (`iconv -f {name} -t UTF-8 \
+         '{shown}'`) or add a byte order mark: tools read and edit UTF-16 that has one."
     )
 }
 

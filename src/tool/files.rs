@@ -45,7 +45,7 @@ struct Registered {
     names: HashMap<UnitId, String>,
     /// How often anything may have been changed.
     touches: u64,
-    /// How often a merge into a workspace has begun or ended.
+    /// Number of times that a merge into a workspace has begun or ended.
     merges: u64,
     /// Held by the one that gathers several locks.
     gathering: Arc<tokio::sync::Mutex<()>>,
@@ -325,8 +325,8 @@ impl Seen {
         Self(Arc::new(Mutex::new(self.known().clone())))
     }
 
-    /// Returns a copy for a unit that goes on from the conversation. `place` returns where
-    /// a file is that was moved meanwhile; whether its bytes are the same is checked
+    /// Returns a copy for a unit that continues the conversation. `place` returns the new
+    /// path of a file that was moved meanwhile; whether its bytes are the same is checked
     /// before a change, as for any other file.
     #[must_use]
     pub fn moved(&self, place: impl Fn(&Path) -> Option<PathBuf>) -> Self {

@@ -412,10 +412,10 @@ impl GrepRun<'_> {
                 filter.pattern.refuse_malformed("glob")?;
             }
             let why = match (&wanted.files, &wanted.types) {
-                (None, None) => format!("{shown} has none"),
-                (Some(_), None) => "none fits \"glob\"".to_owned(),
-                (None, Some(_)) => "none is of that \"type\"".to_owned(),
-                (Some(_), Some(_)) => "none fits \"glob\" and \"type\"".to_owned(),
+                (None, None) => format!("{shown} has no files"),
+                (Some(_), None) => "no file matches \"glob\"".to_owned(),
+                (None, Some(_)) => "no file has that \"type\"".to_owned(),
+                (Some(_), Some(_)) => "no file matches \"glob\" and \"type\"".to_owned(),
             };
             note = format!("[No file was searched: {why}.]\n");
         }

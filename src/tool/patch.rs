@@ -179,7 +179,7 @@ fn plan(
     if wrong.is_empty() {
         return Ok(steps);
     }
-    wrong.push("Nothing was changed, in no file of the patch.".to_owned());
+    wrong.push("Nothing was changed in any file of the patch.".to_owned());
     Err(ToolError::tell(wrong.join("\n")))
 }
 
@@ -280,8 +280,8 @@ fn misfitting(held: &Held, before: &Before, hunks: &[Hunk], misfit: &Misfit) -> 
             format!("hunk {number} does not stand there{place}: {first}")
         }
         Misfit::Unfit { hunk, line, new } => format!(
-            "hunk {} stands at line {line} with other white space at the start of lines, and how \
-             `{}` is to be indented there cannot be told",
+            "hunk {} matches at line {line} except for the white space at the start of lines, and \
+             the indentation of `{}` there cannot be determined",
             hunk + 1,
             cut(new, QUOTE_CAP)
         ),
@@ -397,8 +397,8 @@ fn other_names_note(has_other_names: bool) -> &'static str {
 fn forgiven_words(after: &[u8], places: &[Place]) -> String {
     let mut text = String::new();
     for (forgiven, what) in [
-        (Leniency::Space, "White space around lines was forgiven"),
-        (Leniency::Characters, "Characters that look like others were forgiven"),
+        (Leniency::Space, "Matched except for white space around lines"),
+        (Leniency::Characters, "Matched except for look-alike characters"),
     ] {
         let forgiven = places.iter().filter(|place| place.forgiven == Some(forgiven));
         for (at, Place { line, count, .. }) in forgiven.take(PLACES_CAP).enumerate() {
@@ -473,7 +473,7 @@ mod tests {
             .unwrap_err();
         let expected = "In a hunk 1 fits 2 times, at lines 1, 3; add lines around it, or `@@` and a \
              line that stands above it.\nThere is no file none.\nThere is no file c. Did you mean a?\n\
-             Nothing was changed, in no file of the patch.";
+             Nothing was changed in any file of the patch.";
         assert_eq!(refused, expected);
         assert_eq!((place.bytes("b"), place.path("b2").exists()), (b"x\n".to_vec(), false));
     }
@@ -486,7 +486,7 @@ mod tests {
         let check = async |body: &str, expected: &str| {
             let body = format!("*** Update File: a\n{body}");
             let refused = place.call(&ApplyPatch, patch(&body)).await.unwrap_err();
-            let expected = format!("{expected}\nNothing was changed, in no file of the patch.");
+            let expected = format!("{expected}\nNothing was changed in any file of the patch.");
             assert_eq!(refused, expected);
         };
         check(
@@ -532,7 +532,7 @@ mod tests {
             .unwrap_err();
         let expected = "a exists and you have not read it to its end. Read it before you delete it.\n\
              b exists and you have not read it to its end. Read it first, or use `*** Update File:`.\n\
-             There is no file c. Did you mean a?\nNothing was changed, in no file of the patch.";
+             There is no file c. Did you mean a?\nNothing was changed in any file of the patch.";
         assert_eq!(refused, expected);
         read(&place, "a").await;
         let over = patch("*** Update File: b\n*** Move to: a");
@@ -585,8 +585,8 @@ mod tests {
         place.put("a", "if x:\n        y()\n        z()\n");
         let body = "*** Update File: a\n if x:\n-    y()\n-    z()\n+    w()";
         let refused = place.call(&ApplyPatch, patch(body)).await.unwrap();
-        let expected = "Updated a: 1 hunk, at line 1.\nWhite space around lines was forgiven; check \
-             the result:\n     1\tif x:\n     2\t        w()\n";
+        let expected = "Updated a: 1 hunk, at line 1.\nMatched except for white space around \
+             lines; check the result:\n     1\tif x:\n     2\t        w()\n";
         assert_eq!(refused, expected);
     }
 

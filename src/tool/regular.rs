@@ -130,7 +130,7 @@ pub fn failed(workspace: &Workspace, path: &Path, verb: &str, error: &io::Error)
         if let Ok(to) = path.read_link() {
             let to = path_text::to_text(&to);
             return ToolError::tell(format!(
-                "{shown} is a symbolic link that leads nowhere: there is no {to}. Write makes that \
+                "{shown} is a dangling symbolic link: {to} does not exist. Write creates that \
                  file; ApplyPatch deletes the link."
             ));
         }
@@ -208,7 +208,7 @@ mod tests {
             ),
             (
                 "l",
-                "l is a symbolic link that leads nowhere: there is no nowhere/x. Write makes that \
+                "l is a dangling symbolic link: nowhere/x does not exist. Write creates that \
                  file; ApplyPatch deletes the link."
                     .to_owned(),
             ),

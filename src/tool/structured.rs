@@ -58,7 +58,8 @@ impl AnswerSchema {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = json_text::strip_mark(text).trim_start();
         check_length(text)?;
-        let source = json_text::parse(text).map_err(|error| format!("it is no JSON: {error}"))?;
+        let source =
+            json_text::parse(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
         // In JSON a line break stands only between tokens.
         Self::new(source, text.lines().map(str::trim).collect())
     }
@@ -263,7 +264,7 @@ mod tests {
     fn what_cannot_be_used_is_said_with_its_place() {
         let long = format!("{{\"description\":\"{}\"}}", "x".repeat(SCHEMA_CAP));
         for (text, expected) in [
-            ("{", "it is no JSON: EOF while parsing an object at line 1 column 1"),
+            ("{", "it is not valid JSON: EOF while parsing an object at line 1 column 1"),
             ("[]", "at `#`: must be a schema: an object, true or false"),
             (
                 r#"{"type":"object","properties":{"a":{"type":"text"}}}"#,

@@ -103,12 +103,12 @@ pub fn replaced(before: Option<&Before>, content: &str) -> NewContents {
     let (had, has) = (LineEnds::of(&text), LineEnds::of(content.as_bytes()));
     if had == LineEnds::Crlf && has == LineEnds::Lf {
         content = content.replace('\n', "\r\n");
-        note.push_str(" Its line ends are CRLF, as before.");
+        note.push_str(" Its line endings are CRLF, as before.");
     } else if had != has && had != LineEnds::None && has != LineEnds::None {
-        note.push_str(&format!(" Its line ends were {had} and are now {has}."));
+        note.push_str(&format!(" Its line endings were {had} and are now {has}."));
     }
     if text.ends_with(b"\n") && !content.is_empty() && !content.ends_with('\n') {
-        note.push_str(" Its last line has no line end any more.");
+        note.push_str(" Its last line no longer has a line ending.");
     }
     if has_mark && !content.as_bytes().starts_with(BYTE_ORDER_MARK) {
         content.insert(0, '\u{feff}');

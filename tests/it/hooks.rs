@@ -136,7 +136,7 @@ fn a_hook_before_a_call_that_fails_in_any_way_denies_the_call_unless_it_says_oth
         ("echo oh >&2; exit 1", "ended with exit status 1: oh"),
         ("kill -KILL $$", "ended with signal 9"),
         ("echo '{\"decision\":'", "printed JSON that cannot be read"),
-        ("echo '{\"decision\":\"maybe\"}'", "answered the unknown `decision` `maybe`"),
+        ("echo '{\"decision\":\"maybe\"}'", "answered with the unknown `decision` `maybe`"),
         ("yes | head -c 2000000", "printed more than 1048576 bytes"),
         ("exec <&-; exit 3", "ended with exit status 3"),
     ] {
@@ -711,7 +711,7 @@ fn trust_shows_what_would_run_and_a_run_without_it_says_what_is_left_out() {
 #[test]
 fn settings_of_a_repository_that_cannot_be_used_are_an_error_once_they_are_trusted() {
     for (text, expected) in [
-        ("{\"hooks\": ".to_owned(), "it is no JSON: "),
+        ("{\"hooks\": ".to_owned(), "it is not valid JSON: "),
         (
             json!({ "hooks": [{ "matcher": "(", "hooks": [] }] }).to_string(),
             "`hooks` must be an object",
@@ -746,7 +746,7 @@ fn a_hook_that_only_another_harness_could_ask_denies_what_it_was_to_guard_and_no
     let why = "was not run: `hooks.PreToolUse[0].hooks[0]` has the type `prompt`";
     assert!(denied[0].contains("\"Glob\"") && denied[0].contains(why), "{}", denied[0]);
     for warning in [
-        "tine only runs `command`; what it is about is denied",
+        "tine only runs `command`; the hook denies everything that it guards",
         "`hooks.Stop[0].hooks[0].once` is nothing that tine does; it is left out",
     ] {
         assert!(finished.stderr.contains(warning), "{}", finished.stderr);

@@ -358,7 +358,11 @@ fn what_cannot_be_read_names_the_file_and_the_key_and_stops_no_other_server() {
     let file = place.write("servers.json", "{");
     let file = file.to_str().expect("the path is UTF-8");
     let finished = place.tine(["-p", "go", "-m", "offline", "--mcp-config", file]).run().exits(52);
-    assert!(finished.stderr.contains(&format!("`{file}` is no JSON")), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains(&format!("`{file}` is not valid JSON")),
+        "{}",
+        finished.stderr
+    );
     let servers = json!({
         "a": { "command": 7 },
         "b": { "type": "sse", "url": "http://localhost:1" },
@@ -394,7 +398,10 @@ fn the_real_server_of_everything_answers_with_text_images_and_structure() {
     let outputs = outputs(&finished);
     assert_eq!(outputs[0], (false, "Echo: hello".to_owned()));
     assert!(outputs[1].1.contains('5'), "{outputs:?}");
-    assert!(outputs[2].1.contains("an image is left out: this model sees none"), "{outputs:?}");
+    assert!(
+        outputs[2].1.contains("an image is left out: this model does not accept images"),
+        "{outputs:?}"
+    );
     assert!(outputs[3].1.contains("temperature"), "{outputs:?}");
 }
 

@@ -711,7 +711,7 @@ async fn an_answer_without_an_end_is_cut() {
     let hello = failed(ModelErrorKind::Cut, "the answer cannot be read: hello");
     check("no events at all", Reaction::stream("hello"), hello).await;
     check(
-        "a piece that is no JSON",
+        "a piece that is not valid JSON",
         sse(&[&hi, "{oops"]),
         failed(
             ModelErrorKind::Cut,

@@ -361,7 +361,7 @@ fn a_schema_that_cannot_be_used_is_refused_before_anything_runs() {
     let ask = |schema: &str| place.play(&of_main(&[]), &["--json-schema", schema]);
     ask("{\"type\":").refuses(
         42,
-        "error: `--json-schema` is no JSON Schema that can be used: it is no JSON: EOF while \
+        "error: `--json-schema` is no JSON Schema that can be used: it is not valid JSON: EOF while \
          parsing a value at line 1 column 8\n",
     );
     ask("{\"properties\":{\"a\":{\"$ref\":\"#/x\"}}}").refuses(
@@ -383,7 +383,7 @@ fn a_schema_that_cannot_be_used_is_refused_before_anything_runs() {
     let deep = format!("{}{{}}{}", "{\"not\":".repeat(200), "}".repeat(200));
     let finished = ask(&deep).exits(42);
     assert!(
-        finished.stderr.contains("it is no JSON: recursion limit exceeded"),
+        finished.stderr.contains("it is not valid JSON: recursion limit exceeded"),
         "{}",
         finished.stderr
     );

@@ -1,7 +1,7 @@
 //! What can be told of a line that is too long to be read: what it is and whom
 //! it concerns, so that whoever waits for an answer to it gets one.
 //!
-//! The bytes pass by and only a few values are kept. A line that is no JSON
+//! The bytes pass by and only a few values are kept. A line that is not valid JSON
 //! tells nothing that harms: it is left out either way.
 
 use std::mem;

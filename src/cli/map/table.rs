@@ -223,7 +223,11 @@ fn json_rows(bytes: &[u8]) -> Result<Vec<Unnamed>, String> {
 }
 
 fn json_error(line: u64, error: &serde_json::Error) -> String {
-    format!("line {line}, column {}: it is no JSON: {}", error.column(), without_place(error))
+    format!(
+        "line {line}, column {}: it is not valid JSON: {}",
+        error.column(),
+        without_place(error)
+    )
 }
 
 /// Returns what is wrong with a line. The error counts lines, too, and has seen only
@@ -371,10 +375,10 @@ mod tests {
                  lines of it")
         });
         check(Jsonl, "{\"a\":1}\r\n{\"a\":}\r\n", {
-            Err("line 2, column 6: it is no JSON: expected value")
+            Err("line 2, column 6: it is not valid JSON: expected value")
         });
         check(Jsonl, "{\"a\":1}\n{a}", {
-            Err("line 2, column 2: it is no JSON: key must be a string")
+            Err("line 2, column 2: it is not valid JSON: key must be a string")
         });
         let long = format!("{{\"id\":\"{}\"}}", "x".repeat(ID_CAP + 1));
         check(Jsonl, &long, Err("line 1: its `id` is longer than 200 characters"));

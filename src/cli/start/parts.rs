@@ -219,7 +219,7 @@ pub(super) fn given(flags: &RunFlags) -> Result<Vec<AgentDefinition>, Refusal> {
         .text()
         .map_err(|Unread { file, why }| wrong(format!("cannot read `{file}`: {why}")))?;
     let json: Value = json_text::parse(text).map_err(|error| match given.file() {
-        Some(file) => wrong(format!("`{file}` is no JSON: {error}")),
+        Some(file) => wrong(format!("`{file}` is not valid JSON: {error}")),
         None => wrong(format!("the JSON is wrong: {error}")),
     })?;
     definition::given(&json).map_err(wrong)

@@ -81,7 +81,7 @@ impl InstructionFiles<'_> {
         if self.bounds.is_some()
             && real.components().any(|it| it == Component::Normal(".git".as_ref()))
         {
-            return Err("it is git's own".to_owned());
+            return Err("it is in a `.git` directory".to_owned());
         }
         (self.may_read)(&real)?;
         match is_text(&real) {

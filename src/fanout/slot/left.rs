@@ -47,8 +47,8 @@ pub(super) fn context(
     }
 }
 
-/// Escapes what an agent wrote that looks like the note on a worktree, before there is
-/// one or none.
+/// Escapes parts of an agent's answer that look like the note about its worktree, whether
+/// or not the real note follows.
 pub(super) fn escape_notes(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Done { text } => match escape_worktree_notes(&text) {

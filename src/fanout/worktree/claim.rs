@@ -95,7 +95,7 @@ pub enum NotPruned {
         tree: String,
     },
     /// There is work in it that no patch can hold.
-    #[error("it has files that are in no patch: {names}")]
+    #[error("it has files that no patch contains: {names}")]
     HasMore {
         /// These files, with their sizes.
         names: String,

@@ -159,7 +159,7 @@ impl Worktrees {
         }
         let remarks = work.remarks(Some(&work.own.linked.tree));
         let path = to_text(&work.own.linked.tree);
-        let text = format!("its worktree {path} is kept: it has files that are in no patch");
+        let text = format!("its worktree {path} is kept: it has files that no patch contains");
         let level = NoticeLevel::Warning;
         line.tell(Told::Notice { level, text: text.into() }).await;
         self.keep(work.own.claim);

@@ -20,7 +20,7 @@ pub(super) fn without(left_out: &[OmittedPath]) -> Option<String> {
             OmissionKind::Submodule => format!("{path}/ (a submodule)"),
             OmissionKind::Filtered => {
                 let files = counted(it.files, "file");
-                format!("the content of {files} that a filter such as Git LFS keeps, as {path}")
+                format!("the content of {files} stored by a filter such as Git LFS, e.g. {path}")
             }
             OmissionKind::Cache | OmissionKind::Large => path,
         }
@@ -45,7 +45,7 @@ impl EndRemarks {
     pub(super) fn add_missing(&mut self, left_out: &[OmittedPath]) {
         let names = left_out.iter().filter(|it| it.kind != OmissionKind::Filtered);
         if let Some(names) = listed(names.map(|it| to_text(&it.path))) {
-            self.0.push(format!("it worked without {names}, which no worktree has"));
+            self.0.push(format!("it worked without {names}, which worktrees do not include"));
         }
     }
 
@@ -64,7 +64,7 @@ impl EndRemarks {
         });
         if let Some(names) = listed(names) {
             self.0.push(format!(
-                "in the patch, but not put into the workspace, are ignored files: {names}"
+                "these ignored files are in the patch but not in the workspace: {names}"
             ));
         }
     }
@@ -82,7 +82,7 @@ impl EndRemarks {
         }
         if let (Some(names), Some(kept)) = (listed(work.iter().map(|it| sized(it))), kept) {
             self.0.push(format!(
-                "in no patch, and only in the worktree, which is kept in {}: {names}",
+                "these files are only in the kept worktree {}: {names}",
                 to_text(kept)
             ));
         }
@@ -151,9 +151,9 @@ mod tests {
         assert_eq!(
             remarks.below("[Note.]".to_owned()),
             "[Note.]\n[Not copied, since tools can rebuild them: node_modules (12 files, 2 \
-             MiB).]\n[In no patch, and only in the worktree, which is kept in /t: data.bin (1 \
-             file, 85 MiB), clone (a repository of its own, 2 files, 2 KiB).]\n[It worked without \
-             lib, which no worktree has.]"
+             MiB).]\n[These files are only in the kept worktree /t: data.bin (1 file, 85 MiB), clone \
+             (a repository of its own, 2 files, 2 KiB).]\n[It worked without lib, which worktrees \
+             do not include.]"
         );
         assert_eq!(EndRemarks::default().below("[Note.]".to_owned()), "[Note.]");
         let many: Vec<OmittedPath> =

@@ -320,7 +320,8 @@ impl FailureStreak<'_> {
         self.gives_up = None;
         let (count, kind) = (self.failed, failure.kind.as_str());
         Some(format!(
-            "the first {count} all failed in the same way ({kind}: {why}), so no more start; {}",
+            "the first {count} all failed for the same reason ({kind}: {why}), so no more are \
+             started; {}",
             gives_up.hint
         ))
     }

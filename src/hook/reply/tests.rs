@@ -81,13 +81,16 @@ fn plain_text_is_for_the_model_at_some_moments_and_nothing_at_others() {
 fn what_cannot_be_read_is_a_failure() {
     for (json, begins) in [
         ("{\"decision\":", "printed JSON that cannot be read: "),
-        ("{\"decision\":\"perhaps\"}", "answered the unknown `decision` `perhaps` (expected "),
-        ("{\"continue\":\"perhaps\"}", "answered the unknown `continue` `\"perhaps\"`"),
+        ("{\"decision\":\"perhaps\"}", "answered with the unknown `decision` `perhaps` (expected "),
+        ("{\"continue\":\"perhaps\"}", "answered with the unknown `continue` `\"perhaps\"`"),
         ("{'decision': 'block'}", "printed JSON that cannot be read: "),
         ("hi\n{\"decision\":", "printed JSON that cannot be read: "),
         ("permissionDecision=deny", "printed JSON that cannot be read: it has permissiondecision"),
         ("{\"hookSpecificOutput\":{\"hookEventName\":\"Stop\"}}", "answered for `Stop`, but was"),
-        ("{\"hookSpecificOutput\":{\"updatedInput\":[]}}", "answered an `updatedInput` that is no"),
+        (
+            "{\"hookSpecificOutput\":{\"updatedInput\":[]}}",
+            "answered with an `updatedInput` that is no",
+        ),
     ] {
         let reply = Reply::of_exit(HookEvent::PreToolUse, exit(0), json.as_bytes(), b"");
         assert_eq!(reply.outcome, HookOutcome::Failed);

@@ -97,7 +97,7 @@ impl Parts {
 
     fn image(&mut self, block: &Value) {
         if !self.takes_images {
-            return self.push_note("an image is left out: this model sees none");
+            return self.push_note("an image is left out: this model does not accept images");
         }
         match picture::read_image(block) {
             Ok(Picture::Image(image)) => self.images.push(image),

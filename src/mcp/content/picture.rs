@@ -34,7 +34,7 @@ pub(super) enum Picture {
 pub(super) fn read_image(block: &Value) -> Result<Picture, String> {
     let data = data(block).ok_or("it has no data")?;
     if data.starts_with("http://") || data.starts_with("https://") {
-        return Err("it is an address, not the image itself".to_owned());
+        return Err("it is a URL, not image data".to_owned());
     }
     let bytes = decode(data).ok_or("its data is not base64")?;
     if bytes.len() > IMAGE_CAP {

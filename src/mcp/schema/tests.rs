@@ -79,10 +79,10 @@ fn a_tool_without_parameters_is_offered_however_a_library_writes_that() {
 #[test]
 fn what_is_no_schema_of_objects_is_refused_with_the_reason() {
     for (written, why) in [
-        (json!({"type": "array"}), "its schema is one of \"array\", not of objects"),
+        (json!({"type": "array"}), "its schema has the type \"array\", not \"object\""),
         (
             json!({"type": ["string", "null"]}),
-            "its schema is one of [\"string\",\"null\"], not of objects",
+            "its schema has the type [\"string\",\"null\"], not \"object\"",
         ),
         (json!("object"), "its schema is not an object"),
         (json!(7), "its schema is not an object"),

@@ -1,4 +1,4 @@
-//! A conversation as a server takes it that refuses it as it is.
+//! Rewrites a conversation for a server that refuses its original form.
 //!
 //! Each step is a function of the messages alone, and the change of a message
 //! depends only on earlier ones, so a later request begins with the earlier one.

@@ -1,4 +1,4 @@
-//! The one owner of what a model of a server was found to refuse.
+//! Owns the adaptations that a model's server was found to need.
 //!
 //! All units of a process that ask the model share it. An adaptation is kept for
 //! later processes once a request was answered with it.
@@ -28,19 +28,19 @@ struct LearnedState {
     trial: Trial,
 }
 
-/// What was tried against one refusal, the last one last.
+/// Guesses that were tried against one refusal, in order.
 #[derive(Debug, Default)]
 struct Trial {
     said: Arc<str>,
     tried: Vec<Vec<Adaptation>>,
 }
 
-/// What is left to try against a refusal.
+/// Known adaptations and failed guesses at the time of a refusal.
 #[derive(Debug)]
 pub struct Untried {
-    /// What is known, without the last guess if the server refuses it with the same words.
+    /// Known adaptations, without the last guess if the server repeated the same refusal.
     pub kept: Adaptations,
-    /// Guesses that are not made again by themselves.
+    /// Guesses that did not help on their own.
     pub tried: Vec<Vec<Adaptation>>,
 }
 

@@ -59,12 +59,10 @@ impl Adaptation {
         let plain = match self {
             Self::Without(key) => return format!("leaves `{key}` out"),
             Self::WithoutTool(tool) => return format!("leaves the tool `{tool}` out"),
-            Self::OtherLimitKey => {
-                "sends the output limit as the other one of `max_tokens` and `max_completion_tokens`"
-            }
+            Self::OtherLimitKey => "swaps the keys `max_tokens` and `max_completion_tokens`",
             Self::ReasoningContent => "sends `reasoning_content` back",
             Self::EmptyContent => "sends an empty text in place of `null`",
-            Self::TextBesideCalls => "adds a short text to messages of calls alone",
+            Self::TextBesideCalls => "adds a short text to messages that contain only calls",
             Self::NoEmptyMessages => "sends a note in place of empty messages",
             Self::ShortCallIds => "shortens call ids",
             Self::NineCharacterCallIds => "sends call ids of nine letters and digits",

@@ -321,7 +321,7 @@ pub(in crate::model) fn stop_reason(
         Some(FinishMeaning::Failed) => failed(ModelErrorKind::Cut, said()),
         None => failed(
             ModelErrorKind::Unusable,
-            format!("{}, an unknown reason: nothing proves that the answer is whole", said()),
+            format!("{}, an unknown reason, so the answer may be incomplete", said()),
         ),
     }
 }

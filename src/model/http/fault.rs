@@ -121,7 +121,7 @@ pub(super) fn page(url: &str, page: &str) -> ModelError {
     ModelError::new(ModelErrorKind::Request, message)
 }
 
-/// Returns the error that an error object within an answer stands for.
+/// Converts an error object within an answer to an error.
 pub(in crate::model) fn in_answer(error: &Value, secrets: &Secrets) -> ModelError {
     let sentence = spoken::sentence(error);
     let retry_after = spoken::wait(error, &sentence);
@@ -146,9 +146,9 @@ fn is_template_error(meaning: Meaning, refused: &RefusedRequest) -> bool {
         && adaptation::is_template_error(&refused.said)
 }
 
-/// Returns the error that an event is instead of a part of an answer: one that is
-/// named `error`, whatever it holds, or whose data look like an error. `raw` is
-/// its `error`, for data that are hardly JSON.
+/// Returns the error that an event reports; `None` if it is part of an answer. An event
+/// is an error if its name is `error` or its data looks like one. `raw` is its `error`
+/// field, for data that cannot be parsed.
 pub(in crate::model) fn in_event(
     event: Event<'_>,
     raw: Option<&RawValue>,
@@ -163,7 +163,7 @@ pub(in crate::model) fn in_event(
     Some(in_answer(&error, secrets))
 }
 
-/// Returns the error that a whole answer is.
+/// Returns the error that a body reports; `None` if it is an answer.
 pub(in crate::model) fn in_body(text: &str, secrets: &Secrets) -> Option<ModelError> {
     in_event(Event { name: "", data: text }, None, secrets)
 }

@@ -42,7 +42,7 @@ const SECONDS: [&str; 8] = [
 /// Keys of a time in milliseconds.
 const MILLISECONDS: [&str; 3] = ["retryafterms", "retryaftermilliseconds", "retrydelayms"];
 
-/// Returns the error object in a body: the one of a list of one, as Google sends it.
+/// Returns the error object in a body; Google wraps it in a list of one element.
 pub(super) fn unlisted(value: &Value) -> &Value {
     let only = value.as_array().and_then(|values| match &values[..] {
         [only] => Some(only),

@@ -94,7 +94,7 @@ impl Assembly {
             (None, true) => Ending::Completed,
             (None, false) => {
                 let status = fault::short(status.into_owned(), &self.secrets);
-                let message = format!("the response is `{status}` and not completed");
+                let message = format!("the response has the status `{status}`, not `completed`");
                 return Err(ModelError::new(ModelErrorKind::Cut, message));
             }
         };

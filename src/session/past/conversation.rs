@@ -153,8 +153,8 @@ impl Conversation {
         self.push(seq, EventKind::Compacted(Arc::clone(compaction)));
     }
 
-    /// Returns where the user message begins that is the `count`-th from the last;
-    /// the end for 0, nothing if there are fewer. Joined prompts are one message.
+    /// Returns the index at which the `count`-th user message from the end begins: the
+    /// length for 0, `None` if there are fewer. Joined prompts count as one message.
     fn place_of_prompt(&self, count: u32) -> Option<usize> {
         let Some(before) = count.checked_sub(1) else {
             return Some(self.events.len());
@@ -179,8 +179,8 @@ impl Conversation {
         before.next().is_none_or(is_prompt) && !self.is_parted(at)
     }
 
-    /// Returns whether the prompt at this place, the last one then, was made a message
-    /// of its own again.
+    /// Returns whether the prompt at this index was separated again from the message that
+    /// it had been joined with.
     fn is_parted(&self, at: usize) -> bool {
         let behind = self.events[at + 1..].iter();
         behind.take_while(|event| is_failure(event)).any(is_left_out)

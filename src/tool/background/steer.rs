@@ -63,7 +63,7 @@ impl Tool for TaskStop {
 fn describe_detour(sent_to: UnitId, unit: UnitId) -> String {
     match sent_to == unit {
         true => String::new(),
-        false => format!("The conversation of {sent_to} went on in {unit}. "),
+        false => format!("{unit} continues the conversation of {sent_to}. "),
     }
 }
 

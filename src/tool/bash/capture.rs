@@ -13,7 +13,7 @@ use super::TOTAL_CAP;
 use super::plain::TerminalText;
 
 /// Note below an output that lacks text because other text was printed over it.
-const OVERWRITTEN: &str = "[What was printed over, as progress is, is shown as it was last.]";
+const OVERWRITTEN: &str = "[Overwritten text, such as progress bars, is shown in its final state.]";
 
 /// Takes bytes as they come. Costs twice [`OUTPUT_CAP`] of memory, however many
 /// there are.

@@ -32,7 +32,7 @@ pub(super) struct TerminalText {
     is_open: bool,
     /// Carriage returns whose line feed may still come.
     returns: usize,
-    /// Whether anything was printed over.
+    /// True if any text was overwritten.
     has_overwritten: bool,
 }
 

@@ -1,10 +1,9 @@
 //! A shell and all it starts: one process group, one pipe for its output.
 //!
-//! The group, and what has left it for a session of its own, is ended on a cancel, on a
-//! timeout, on too much output, and when the future that watches it is dropped. What a
-//! command that ended by itself left in the background ends too if it is confined: the
-//! model could not end it. Else it goes on, and the output names it. What keeps it in
-//! bounds is the sandbox's.
+//! Cancellation, a timeout, too much output, or dropping the watching future ends the group
+//! and all descendants that have left it for another session. If a command exits by itself
+//! and is confined, its background processes end, too, because the model could not end them;
+//! otherwise they keep running, and the output names them. The sandbox does the confining.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -50,12 +49,12 @@ const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// millisecond.
 const NEWS_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often processes are killed that have left the group. One that starts others in
-/// the meantime needs a second time.
+/// Maximum rounds of killing processes that have left the group. A process that starts
+/// another one during a round makes another round necessary.
 const KILL_ROUNDS: usize = 20;
 
-/// How often in a row none may be found before all are taken to be gone. A process that
-/// starts another one and ends while the table is read is missed together with that one.
+/// Number of consecutive rounds without a process after which all count as gone. One round
+/// can miss a process that starts another one and exits while the table is read.
 const EMPTY_ROUNDS: usize = 3;
 
 /// How long output is awaited after the shell has ended while something it

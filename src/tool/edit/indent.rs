@@ -189,10 +189,10 @@ pub(in crate::tool) fn foreign_note<'a>(
     let (mut old, mut new) = (old, new);
     match (of(&mut new), of(&mut old), IndentStyle::of(file)) {
         ((_, true), (_, false), Some(IndentStyle::Tabs)) => {
-            " New lines are indented with spaces, and the file with tabs: check that."
+            " Check the indentation: the new lines use spaces, the file uses tabs."
         }
         ((true, _), (false, _), Some(IndentStyle::Spaces(_))) => {
-            " New lines are indented with tabs, and the file with spaces: check that."
+            " Check the indentation: the new lines use tabs, the file uses spaces."
         }
         _ => "",
     }

@@ -1,9 +1,9 @@
 //! Fits hunks into the bytes of a file.
 //!
-//! Each hunk is looked for behind the one before it: exactly, then whatever
-//! white space ends its lines, then whatever white space is around them, then
-//! whatever its characters look like. One that fits in several places fits nowhere.
-//! Lines that stay are the file's own, byte for byte, and new ones are written as it is.
+//! Each hunk is searched for after the previous one: exactly, then ignoring trailing
+//! white space, then ignoring white space at both ends of lines, then ignoring the
+//! differences between look-alike characters. A hunk that fits several places is refused.
+//! Context lines keep the file's bytes, and new lines get the file's style.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;

@@ -91,7 +91,7 @@ fn unlinked(
     let (shown, to) = (path_text::shown(&workspace.root, path), path_text::to_text(&was.to));
     let end = match path.exists() {
         true => format!("its target {to} stays"),
-        false => format!("it led nowhere: there is no {to}"),
+        false => format!("it was dangling: {to} does not exist"),
     };
     let text = format!("Deleted the symbolic link {shown}; {end}.\n");
     let relink = Relink { path: entry, was, change: Change::Delete };
@@ -107,17 +107,14 @@ fn refuse_moved(
     let Some(to) = entry.read_link().ok() else { return Ok(()) };
     let (shown, to) = (path_text::shown(&workspace.root, path), path_text::to_text(&to));
     let way = match is_source {
-        true => {
-            "To move the file that it leads to, name that one; to move the link, use `mv` in Bash"
-        }
+        true => "To move its target, name the target; to move the link itself, use `mv` in Bash",
         false => {
-            "To replace the file that it leads to, name that one; to replace the link, delete \
-                  it first"
+            "To replace its target, name the target; to replace the link itself, delete it first"
         }
     };
     Err(ToolError::tell(format!(
         "{shown} is a symbolic link to {to}, and a patch moves files, not links. {way}. Nothing was \
-         changed, in no file of the patch."
+         changed in any file of the patch."
     )))
 }
 

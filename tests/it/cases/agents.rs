@@ -93,7 +93,7 @@ fn two_messages_to_an_ended_agent_go_on_in_one_agent() {
     assert_eq!(
         sent,
         [
-            "The conversation of agent-1 went on in agent-2. agent-2 gets the message at its next \
+            "agent-2 continues the conversation of agent-1. agent-2 gets the message at its next \
              turn.",
             "agent-1 had ended (completed); agent-2 continues its conversation in the background. \
              You will be told when it ends.",
@@ -159,13 +159,13 @@ fn every_later_message_goes_to_the_last_agent_of_the_conversation() {
     let records = place.ask(&server, &["-o", "stream-json"]).exits(0).records();
     let outputs = outputs(&records);
     assert_eq!(started(&records), ["agent-1", "agent-2", "agent-3", "agent-4"], "{outputs:?}");
-    let went_on = "The conversation of agent-1 went on in agent-2. ";
+    let went_on = "agent-2 continues the conversation of agent-1. ";
     let continues = "continues its conversation in the background. You will be told when it ends.";
     let sent = |place: usize| outputs[place].as_str();
     let queued = [2, 3, 4].map(sent).into_iter().filter(|text| text.ends_with("at its next turn."));
     assert_eq!(queued.count(), 2, "{outputs:?}");
     assert_eq!(sent(6), format!("{went_on}agent-2 had ended (completed); agent-3 {continues}"));
-    let went_on = "The conversation of agent-2 went on in agent-3. ";
+    let went_on = "agent-3 continues the conversation of agent-2. ";
     // Calls of one turn end in any order.
     let mut last = [sent(8), sent(9)];
     last.sort_unstable();

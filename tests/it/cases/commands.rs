@@ -112,7 +112,7 @@ fn what_a_command_prints_for_a_terminal_is_read_as_text() {
     let command =
         r"printf '\033[31mred\033[0m \033]8;;http://a\033\\link\033]8;;\033\\\n10%%\r100%%\n'";
     let outputs = outputs_of(&Place::new(), &[("Bash", json!({ "command": command }))]);
-    let note = "[What was printed over, as progress is, is shown as it was last.]";
+    let note = "[Overwritten text, such as progress bars, is shown in its final state.]";
     assert_eq!(outputs[0].text, format!("red link\n100%\n{note}"));
 }
 

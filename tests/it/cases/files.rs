@@ -97,7 +97,7 @@ fn links_of_all_kinds_are_deleted_themselves() {
         assert_eq!(leads(&place, name), None);
     }
     assert!(
-        outputs[2].ends_with("it led nowhere: there is no nowhere/at/all.\n"),
+        outputs[2].ends_with("it was dangling: nowhere/at/all does not exist.\n"),
         "{}",
         outputs[2]
     );
@@ -168,7 +168,7 @@ fn no_link_is_moved_and_nothing_is_moved_over_one() {
     let all: Vec<_> = refused.iter().map(|body| patch(body)).collect();
     for output in calls(&place, &all, &["--yolo"]) {
         assert!(output.contains(" is a symbolic link to "), "{output}");
-        assert!(output.ends_with("Nothing was changed, in no file of the patch."), "{output}");
+        assert!(output.ends_with("Nothing was changed in any file of the patch."), "{output}");
     }
     let twice = patch("*** Delete File: AGENTS.md\n*** Update File: ./AGENTS.md\n-rules\n+x");
     let both = patch("*** Delete File: AGENTS.md\n*** Update File: CLAUDE.md\n-rules\n+x");
@@ -242,12 +242,12 @@ fn what_cannot_be_indented_is_refused_and_the_place_is_shown() {
     );
     assert_eq!(
         outputs[0],
-        "\"old_string\" does not stand in a.py. It nearly matches at lines 3 to 4, where the white \
-         space at the start of lines is another; how `v()` is to be indented there cannot be told. \
-         Copy the lines from the file:\n     3\t\tif z:\n     4\t\t\tw()\n"
+        "\"old_string\" does not stand in a.py. It matches lines 3 to 4 except for the white space \
+         at the start of lines, and the indentation of `v()` there cannot be determined. Copy the \
+         lines from the file:\n     3\t\tif z:\n     4\t\t\tw()\n"
     );
     assert!(
-        outputs[1].contains("hunk 1 stands at line 3 with other white space"),
+        outputs[1].contains("hunk 1 matches at line 3 except for the white space"),
         "{}",
         outputs[1]
     );
@@ -259,7 +259,10 @@ fn what_cannot_be_indented_is_refused_and_the_place_is_shown() {
 fn line_ends_and_marks_stay_with_every_tool_that_writes() {
     let case = Case::open("write-crlf-to-lf");
     let said = outputs(&case);
-    assert_eq!(said[1], "Replaced crlf.txt: 2 lines, 10 bytes. Its line ends are CRLF, as before.");
+    assert_eq!(
+        said[1],
+        "Replaced crlf.txt: 2 lines, 10 bytes. Its line endings are CRLF, as before."
+    );
     assert_eq!(case.place.read("crlf.txt").as_deref(), Some("one\r\nTWO\r\n"));
 
     let place = Place::new();
@@ -285,13 +288,13 @@ fn line_ends_and_marks_stay_with_every_tool_that_writes() {
     );
     assert_eq!(place.read("mark").as_deref(), Some("\u{feff}z\r\n"));
     assert!(outputs[1].contains("CRLF, as before. It begins with a byte order mark, as before."));
-    assert!(outputs[2].starts_with("Replaced mark: 1 lines. Its line ends are CRLF"));
+    assert!(outputs[2].starts_with("Replaced mark: 1 lines. Its line endings are CRLF"));
     assert!(outputs[4].contains("y\n"), "{}", outputs[4]);
-    assert!(outputs[5].ends_with("Its line ends were mixed and are now LF."), "{}", outputs[5]);
+    assert!(outputs[5].ends_with("Its line endings were mixed and are now LF."), "{}", outputs[5]);
     assert_eq!(place.read("there").as_deref(), Some("a\r\nc\r\nd\r\n"));
     assert!(
         outputs[9].ends_with(
-            "Its line ends were LF and are now CRLF. Its last line has no line end any more."
+            "Its line endings were LF and are now CRLF. Its last line no longer has a line ending."
         ),
         "{}",
         outputs[9]
@@ -305,7 +308,7 @@ fn characters_that_look_alike_are_found_and_kept() {
     assert!(
         said[0].contains("[Characters that look like others: U+00A0 (no-break space) at line ")
     );
-    assert!(said[1].contains("They differ in U+00A0 (no-break space)."), "{}", said[1]);
+    assert!(said[1].contains("Differing characters: U+00A0 (no-break space)."), "{}", said[1]);
     assert!(
         case.place
             .read("nbsp.md")
@@ -381,7 +384,7 @@ fn a_name_in_another_normal_form_is_opened_and_a_dangling_link_is_named() {
     let case = Case::open("file-name-normal-form");
     let said = outputs(&case);
     assert!(said[0].contains("found under the same name in another Unicode normal form"));
-    assert!(said[1].starts_with("l is a symbolic link that leads nowhere: there is no nowhere."));
+    assert!(said[1].starts_with("l is a dangling symbolic link: nowhere does not exist."));
 
     let place = Place::new();
     let (one, two) = ("caf\u{e9}", "cafe\u{301}");

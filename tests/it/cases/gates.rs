@@ -154,9 +154,12 @@ fn a_rule_that_can_match_nothing_is_an_error_wherever_it_is_written() {
     let place = Place::new();
     for (rule, expected) in [
         ("Read(app/[id)", "`Read(app/[id)` has a path pattern that cannot be read: `[` is not"),
-        ("Read()", "`Read()` has nothing between its parentheses"),
+        ("Read()", "`Read()` has empty parentheses"),
         ("Raed(x)", "`Raed(x)` names no tool"),
-        ("Read('x')", "`Read('x')` can match nothing: it is read as a path with the quotes"),
+        (
+            "Read('x')",
+            "`Read('x')` can match nothing: it is read as a path that includes the quotes",
+        ),
     ] {
         let denied = json!({ "permissions": { "deny": [rule] } }).to_string();
         let pair = format!("permissions.deny=[{rule:?}]");

@@ -45,7 +45,7 @@ fn a_script_at_the_end_of_a_pipeline_waits_for_the_other_command() {
     let finished = tine.by("bash", ["-c", pipeline, "bash"]).run().exits(0);
     assert_eq!(finished.stdout, "got it\n");
     let said = case.place.read("said").unwrap_or_default();
-    assert!(!said.contains("going on without it"), "{said}");
+    assert!(!said.contains("continuing without it"), "{said}");
 }
 
 #[test]
@@ -68,7 +68,8 @@ fn input_of_a_pipe_that_nobody_else_holds_is_used_although_the_pipe_does_not_end
         let tine = place.tine(["-p", prompt, "-m", &model]);
         let finished = tine.by("bash", ["-c", line, "bash"]).run().exits(0);
         assert_eq!(finished.stdout, "answered\n");
-        let note = "note: standard input is still open but silent; going on with what has come";
+        let note =
+            "note: standard input is still open but silent; continuing with the input so far";
         assert!(finished.stderr.starts_with(note), "{}", finished.stderr);
         std::fs::remove_file(place.work().join("pipe")).expect("it was made");
     }
@@ -160,10 +161,13 @@ fn a_comment_in_json_is_called_one() {
     let commented = "{\n  // none\n  \"mcpServers\": {}\n}";
     let mcp = place.write("mcp.json", commented).display().to_string();
     for (flags, expected) in [
-        (["--mcp-config", &mcp], "is no JSON: JSON has no comments at line 2 column 3"),
-        (["--settings", &mcp], "line 2, column 3: JSON has no comments"),
-        (["--agents", &mcp], "is no JSON: JSON has no comments at line 2 column 3"),
-        (["--settings", "{\"model\": \"m\",}"], "JSON has no comma before `}` or `]`"),
+        (
+            ["--mcp-config", &mcp],
+            "is not valid JSON: JSON does not allow comments at line 2 column 3",
+        ),
+        (["--settings", &mcp], "line 2, column 3: JSON does not allow comments"),
+        (["--agents", &mcp], "is not valid JSON: JSON does not allow comments at line 2 column 3"),
+        (["--settings", "{\"model\": \"m\",}"], "JSON does not allow a comma before `}` or `]`"),
     ] {
         let finished = place.tine(["-p", "go", "-m", "offline"].iter().chain(&flags)).run();
         let stderr = &finished.stderr;

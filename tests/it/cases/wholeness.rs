@@ -238,7 +238,7 @@ fn a_map_whose_first_ten_rows_fail_alike_begins_no_more_unless_it_is_told_to() {
     // A row that was about to begin is cancelled.
     let is_early = completed == 0 && (10..20).contains(&failed) && (20..=30).contains(&skipped);
     assert!(is_early, "{failed} {skipped}\n{stderr}");
-    let why = "the first 10 all failed in the same way (request: ";
+    let why = "the first 10 all failed for the same reason (request: ";
     assert!(stderr.contains(why) && stderr.contains("`--keep-going` asks all rows"), "{stderr}");
     assert_eq!(run("", missing(), &["--keep-going"]).0, [0, 40, 0]);
     assert_eq!(run("Look at 1.", missing(), &[]).0, [1, 39, 0]);

@@ -222,7 +222,7 @@ fn hidden_changes_are_in_the_worktree_and_what_is_not_is_named() {
     );
     let said = case.scripted(&["--yolo"]).run().exits(0).stdout;
     assert!(said.contains(r"committed\nlocal"), "{said}");
-    assert!(said.contains("It worked without nested, which no worktree has"), "{said}");
+    assert!(said.contains("It worked without nested, which worktrees do not include"), "{said}");
 }
 
 #[test]
@@ -289,7 +289,11 @@ fn a_worktree_with_work_that_no_patch_holds_stays_until_that_is_gone() {
     assert_eq!(repository.place.read("a.txt").as_deref(), Some("2\n"));
     assert_eq!(worktrees(&repository), 2);
     let pruned = repository.place.tine(["worktree", "prune"]).run();
-    assert!(pruned.stderr.contains("it has files that are in no patch: big"), "{}", pruned.stderr);
+    assert!(
+        pruned.stderr.contains("it has files that no patch contains: big"),
+        "{}",
+        pruned.stderr
+    );
     assert!(pruned.stderr.contains("move what you need"), "{}", pruned.stderr);
     let listed = repository.git(&["worktree", "list", "--porcelain"]);
     for tree in listed.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1) {

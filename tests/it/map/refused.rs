@@ -47,7 +47,7 @@ fn a_table_that_cannot_be_read_is_refused_with_its_line() {
             "line 2: two fields are called `path`"
         }),
         ("broken.jsonl", "{\"path\":1}\n{\"path\":\n", {
-            "line 2, column 8: it is no JSON: EOF while parsing a value"
+            "line 2, column 8: it is not valid JSON: EOF while parsing a value"
         }),
         ("array.json", "[{\"path\":1}]", {
             "it is one array; a row is an object on a line of its own: `jq -c '.[]'` makes lines \
@@ -117,7 +117,7 @@ fn a_schema_that_is_none_is_refused() {
     place.write("s.json", "{\"type\":");
     for (schema, said) in [
         ("{\"type\":7}", "error: `--schema` is no JSON Schema that can be used: "),
-        ("s.json", "error: `s.json` is no JSON"),
+        ("s.json", "error: `s.json` is not valid JSON"),
         ("none.json", "error: cannot read `none.json`: "),
     ] {
         let server = echo();

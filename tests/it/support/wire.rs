@@ -61,7 +61,7 @@ impl Wire {
     }
 }
 
-/// Returns what a message says; null if that is no JSON.
+/// Returns what a message says; null if that is not valid JSON.
 pub(crate) fn said(message: &Message) -> Value {
     serde_json::from_slice(&message.payload).unwrap_or_default()
 }

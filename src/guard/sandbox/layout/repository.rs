@@ -22,14 +22,14 @@ impl Layout {
         let has_git = |directory: &&Path| directory.join(".git").symlink_metadata().is_ok();
         let Some(top) = root.ancestors().find(has_git) else { return };
         let git = top.join(".git");
-        // Another user's repository is one that git refuses.
+        // Git refuses a repository of another user, so it is not shown.
         if top != root && is_of_same_owner(&git, root) && !is_too_wide(top, home) {
             self.show(top);
         }
         let directory = match linked(top, &git) {
             Some((_, common)) => {
-                // What is written to a directory of the sandbox's own is lost:
-                // with the original in its place, such a command fails.
+                // Writes to a directory that exists only in the sandbox would be lost.
+                // With the read-only original in its place, they fail.
                 if common.ends_with(".git")
                     && let Some(original) = common.parent()
                     && !is_too_wide(original, home)
@@ -58,8 +58,8 @@ impl Layout {
         }
     }
 
-    /// Makes a path readable, unless it is so already, is hidden, or holds what
-    /// the sandbox puts something else in the place of.
+    /// Makes a path readable, unless it is already visible or hidden, or contains a
+    /// directory that the sandbox replaces.
     fn show(&mut self, path: &Path) {
         let Ok(path) = path.canonicalize() else { return };
         let is_known = path.ancestors().any(|above| self.views.contains_key(above));

@@ -10,9 +10,9 @@
 pub(super) enum TooLong {
     /// It says nothing of that.
     No,
-    /// It speaks of what was sent.
+    /// It mentions the input.
     ByInput,
-    /// It speaks of the context window, or has a name for it.
+    /// It mentions the context window, or has a code for a full one.
     ByContext,
 }
 
