@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_has_not_is_called_by_its_name() {
+    fn an_error_names_the_syntax_that_json_does_not_allow() {
         for (text, expected) in [
             ("// x\n{}", "JSON does not allow comments at line 1 column 1"),
             ("\u{feff}/* x */ {}", "JSON does not allow comments at line 1 column 1"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_pairs_and_bytes_that_are_no_text_are_replaced() {
+    fn lone_surrogates_and_invalid_utf_8_are_replaced() {
         for (bytes, expected) in [
             (&br#""a\ud83db""#[..], "a\u{fffd}b"),
             (br#""\udc00\ud83d\ude00\uD83D""#, "\u{fffd}\u{1f600}\u{fffd}"),

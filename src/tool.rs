@@ -211,7 +211,7 @@ pub trait Delegate: Send + Sync {
         call: &'a CallId,
         to: UnitId,
         message: Arc<str>,
-    ) -> BoxFuture<'a, Result<Delivery, ToolError>>;
+    ) -> BoxFuture<'a, Result<MessageDelivery, ToolError>>;
 
     /// Waits without keeping other units out of the pool.
     fn lend<'a>(&'a self, wait: BoxFuture<'a, ()>) -> BoxFuture<'a, ()>;
@@ -240,7 +240,7 @@ pub trait Delegate: Send + Sync {
 
 /// Result of sending a message to a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
+pub enum MessageDelivery {
     /// This unit reads it at its next turn: the one it was sent to, or the one that
     /// continues that.
     Queued(UnitId),

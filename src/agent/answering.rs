@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_add_takes_nothing_back_and_a_later_fault_does() {
+    fn an_empty_later_answer_changes_nothing_and_a_later_shortfall_counts() {
         use StopReason::{EndTurn, MaxTokens, Refusal};
         let said = |(text, stop): (&str, StopReason)| FinalAnswer::new(text.into(), stop);
         for (first, later, expected) in [

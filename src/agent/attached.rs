@@ -27,7 +27,7 @@ pub async fn with_files(workspace: &Arc<Workspace>, policy: &Arc<Policy>, text: 
 /// Reads a file that a prompt names, as far as this unit may read it.
 fn attached(workspace: &Workspace, policy: &Policy, path: &Path) -> io::Result<Vec<u8>> {
     // In a copy of the workspace the copy's file is meant, as in calls of tools.
-    let meant = match policy.meant(&path_text::to_text(path), PathUse::Source) {
+    let meant = match policy.path_meaning(&path_text::to_text(path), PathUse::Source) {
         Some(PathMeaning::Copy(copy)) => Some(copy),
         Some(PathMeaning::Original) | None => None,
     };

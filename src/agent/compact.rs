@@ -146,7 +146,7 @@ struct Cut {
 /// A summary, and what it cost. The default is that of a conversation without an answer,
 /// for which no model is asked.
 #[derive(Debug, Default)]
-struct Summed {
+struct SummaryResult {
     text: Option<String>,
     usage: Usage,
     took_ms: u64,
@@ -319,9 +319,9 @@ impl Unit {
         answered: usize,
         hint: Option<&str>,
         if_too_long: IfTooLong,
-    ) -> Result<Summed, Attempt> {
+    ) -> Result<SummaryResult, Attempt> {
         if answered == 0 {
-            return Ok(Summed::default());
+            return Ok(SummaryResult::default());
         }
         self.may_request(None).await.map_err(Attempt::Ends)?;
         let cancel = self.context.cancel.clone();
@@ -334,7 +334,11 @@ impl Unit {
         };
         match summary {
             Ok(Answered { answer: Answer { reply, usage, stop }, took_ms, .. }) => {
-                Ok(Summed { text: Some(prompt::mark_summary(reply.text, stop)), usage, took_ms })
+                Ok(SummaryResult {
+                    text: Some(prompt::mark_summary(reply.text, stop)),
+                    usage,
+                    took_ms,
+                })
             }
             Err(Unanswered::Failed(error) | Unanswered::Refused(error)) => {
                 Err(Attempt::Failed(error))
@@ -557,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn of_prompts_without_an_answer_that_do_not_fit_only_the_last_stays() {
+    fn only_the_last_unanswered_prompt_stays_if_they_do_not_all_fit() {
         for (words, unanswered, summed_up, expected) in [
             ("u a u5 u", 6, 0, Some((2, 2))),
             ("u a u5 u", 5, 0, Some((2, 3))),

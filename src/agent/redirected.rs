@@ -51,7 +51,7 @@ struct PathRedirects<'a> {
 impl PathRedirects<'_> {
     fn replace(&mut self, arguments: &mut Value, name: &str, named: PathUse) {
         let Some(given) = arguments.get(name).and_then(Value::as_str) else { return };
-        if let Some(path) = self.meant(given, named) {
+        if let Some(path) = self.resolve(given, named) {
             arguments[name] = path.into();
         }
     }
@@ -59,7 +59,7 @@ impl PathRedirects<'_> {
     fn replace_in_patch(&mut self, arguments: &mut Value) {
         let Some(text) = patch::text(arguments) else { return };
         let other = |path: &str, is_name: bool| {
-            self.meant(path, if is_name { PathUse::Name } else { PathUse::Target })
+            self.resolve(path, if is_name { PathUse::Name } else { PathUse::Target })
         };
         let Some(changed) = patch::with_other_paths(text, other) else { return };
         let name = if arguments["patch"].is_string() { "patch" } else { "input" };
@@ -75,22 +75,23 @@ impl PathRedirects<'_> {
         let plain = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
         let Some(slash) = pattern[..plain].rfind('/').filter(|slash| *slash > 0) else { return };
         let (directory, rest) = pattern.split_at(slash);
-        let Some(PathMeaning::Copy(copy)) = self.unit.policy.meant(directory, PathUse::Target)
+        let Some(PathMeaning::Copy(copy)) =
+            self.unit.policy.path_meaning(directory, PathUse::Target)
         else {
             return;
         };
         let text = format!("{}{rest}", copy.display());
-        self.tell(directory, &to_text(&copy));
+        self.note_redirect(directory, &to_text(&copy));
         self.is_moved = true;
         arguments["pattern"] = text.into();
     }
 
     /// Returns the path that is meant, relative to where the unit works; `None` if
     /// the path stays.
-    fn meant(&mut self, given: &str, named: PathUse) -> Option<String> {
-        match self.unit.policy.meant(given, named)? {
+    fn resolve(&mut self, given: &str, named: PathUse) -> Option<String> {
+        match self.unit.policy.path_meaning(given, named)? {
             PathMeaning::Copy(copy) => {
-                self.tell(given, &to_text(&copy));
+                self.note_redirect(given, &to_text(&copy));
                 self.is_moved = true;
                 Some(shown(&self.unit.context.workspace.root, &copy))
             }
@@ -104,7 +105,7 @@ impl PathRedirects<'_> {
     }
 
     /// Says once what such a path means.
-    fn tell(&mut self, given: &str, copy: &str) {
+    fn note_redirect(&mut self, given: &str, copy: &str) {
         let original = self.unit.context.workspace.original.as_ref();
         if original.is_some_and(|original| original.begin_to_tell()) {
             self.notes.push(format!(

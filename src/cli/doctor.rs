@@ -170,11 +170,11 @@ async fn hosted(server: &ServerModel) -> Verdict {
         Ok(models) if models.is_empty() => Verdict::Good(format!("{model} at {url}")),
         Ok(models) if models.iter().any(|listed| is_listed(&listed)) => {
             let window = models.iter().find(is_listed).and_then(|listed| listed.context_window);
-            found(&format!("{model} at {url}"), window, server.context_window)
+            compare_windows(&format!("{model} at {url}"), window, server.context_window)
         }
         Ok(models) => Verdict::Bad(
             format!("{url} answers, but does not list `{model}`"),
-            format!("it lists {}; choose one with `-m`", named(&models)),
+            format!("it lists {}; choose one with `-m`", join_ids(&models)),
         ),
         Err(error) => Verdict::Bad(
             error.to_string(),
@@ -185,7 +185,7 @@ async fn hosted(server: &ServerModel) -> Verdict {
 
 /// Compares the context window that the server runs a model with and the one that tine takes
 /// it to have.
-fn found(model: &str, window: Option<NonZeroU32>, configured: Option<u32>) -> Verdict {
+fn compare_windows(model: &str, window: Option<NonZeroU32>, configured: Option<u32>) -> Verdict {
     let Some(window) = window.map(NonZeroU32::get) else { return Verdict::Good(model.to_owned()) };
     let assumed = configured.map_or(CONTEXT_WINDOW, u64::from);
     match u64::from(window) < assumed {
@@ -207,7 +207,7 @@ async fn local_servers() -> Vec<Finding> {
             [] => format!("{name} at {url}, but it lists no model"),
             [first, ..] => format!(
                 "{name} at {url} with {}: `OPENAI_BASE_URL={url} tine -m {} -p …`",
-                named(&models),
+                join_ids(&models),
                 first.id
             ),
         };
@@ -223,7 +223,7 @@ async fn local_servers() -> Vec<Finding> {
     found
 }
 
-fn named(models: &[AvailableModel]) -> String {
+fn join_ids(models: &[AvailableModel]) -> String {
     let ids = models.iter().take(NAMED_MODELS).map(|model| model.id.as_str());
     let mut names = ids.collect::<Vec<_>>().join(", ");
     if models.len() > NAMED_MODELS {

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_which_server_was_taken_for_a_preset() {
+    fn a_note_names_the_server_chosen_for_a_preset_name() {
         let note = |variables: &[(&str, &str)], name: &str| {
             let environment = Environment::from_variables(variables.iter().copied());
             note_of_preset(name, &Config::default(), &environment).unwrap_or_default()

@@ -20,7 +20,7 @@ use crate::line::Line;
 use crate::message::{CallId, Output};
 use crate::model::Model;
 use crate::tool::{
-    AgentCall, Delegate, Delivery, Known, Registry, Task, TaskKind, ToolContext, ToolError,
+    AgentCall, Delegate, Known, MessageDelivery, Registry, Task, TaskKind, ToolContext, ToolError,
 };
 
 /// Starts children for one unit.
@@ -76,7 +76,7 @@ impl Delegate for Caller {
         call: &'a CallId,
         to: UnitId,
         message: Arc<str>,
-    ) -> BoxFuture<'a, Result<Delivery, ToolError>> {
+    ) -> BoxFuture<'a, Result<MessageDelivery, ToolError>> {
         Box::pin(letters::send(self, context, call, (to, message)))
     }
 

@@ -11,7 +11,7 @@ use super::{batch, recalled};
 use crate::event::{UnitId, UnitState};
 use crate::line::{Glance, Sent, Tend};
 use crate::message::CallId;
-use crate::tool::{Delegate as _, Delivery, ToolContext, ToolError};
+use crate::tool::{Delegate as _, MessageDelivery, ToolContext, ToolError};
 
 /// Sends a message to a unit, or to the last one that continues its conversation.
 pub(super) async fn send(
@@ -19,18 +19,18 @@ pub(super) async fn send(
     context: &ToolContext,
     call: &CallId,
     (to, message): (UnitId, Arc<str>),
-) -> Result<Delivery, ToolError> {
+) -> Result<MessageDelivery, ToolError> {
     let (to, _turn) = lock_last(caller, to).await;
     let text = Arc::clone(&message);
     match caller.line.ask(|reply| Tend::Send { to, text, reply }).await {
-        None | Some(Sent::Unknown) => Ok(Delivery::Unknown),
-        Some(Sent::Queued) => Ok(Delivery::Queued(to)),
-        Some(Sent::Full) => Ok(Delivery::Full(to)),
+        None | Some(Sent::Unknown) => Ok(MessageDelivery::Unknown),
+        Some(Sent::Queued) => Ok(MessageDelivery::Queued(to)),
+        Some(Sent::Full) => Ok(MessageDelivery::Full(to)),
         Some(Sent::Ended(state)) => {
             caller.may_delegate()?;
             let job = continuation_job(caller, context, (to, state), message).await?;
             let by = batch::start_beside(caller, call, job).await?;
-            Ok(Delivery::Continued { ended: to, state, by })
+            Ok(MessageDelivery::Continued { ended: to, state, by })
         }
     }
 }

@@ -246,7 +246,7 @@ impl Slot {
     /// Returns what the unit had seen before, with the files of its former worktrees as
     /// those of its own.
     fn seen_before(&self, parked: &Parked, seen: &Seen) -> Seen {
-        seen.moved(|path| {
+        seen.with_moved_files(|path| {
             let is_former = parked.former.iter().any(|tree| path.starts_with(tree));
             is_former.then(|| self.policy.counterpart(path)).flatten()
         })

@@ -55,7 +55,7 @@ fn mended(line: &str) -> Option<String> {
         return None;
     }
     let value = value.trim();
-    let written = meant(value).or_else(|| spaced.is_none().then(|| value.to_owned()))?;
+    let written = quote_if_needed(value).or_else(|| spaced.is_none().then(|| value.to_owned()))?;
     Some(format!("{key}: {written}"))
 }
 
@@ -66,7 +66,7 @@ fn lacks_space(value: &str) -> bool {
 
 /// Returns how a value has to be written to mean what it says; `None` where it
 /// does so already, or means something else than one text or one list.
-fn meant(value: &str) -> Option<String> {
+fn quote_if_needed(value: &str) -> Option<String> {
     let first = value.chars().next()?;
     let is_whole = match first {
         '[' if value.ends_with(']') => return list(value),

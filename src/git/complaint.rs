@@ -126,7 +126,7 @@ fn damaged(directory: &Path) -> Option<PathBuf> {
 pub(super) fn way_out(message: &str) -> Option<String> {
     let has = |any: &[&str]| any.iter().any(|words| message.contains(words));
     if has(&["dubious ownership", "is owned by someone else", "unsafe repository"]) {
-        let directory = after(message, "safe.directory ").or_else(|| quoted(message));
+        let directory = text_after(message, "safe.directory ").or_else(|| quoted(message));
         let directory = directory.unwrap_or("DIR");
         return Some(format!(
             "`git config --global --add safe.directory {directory}` if you trust its owner; or \
@@ -147,7 +147,7 @@ pub(super) fn way_out(message: &str) -> Option<String> {
     found.map(|(_, advice)| (*advice).to_owned())
 }
 
-fn after<'a>(message: &'a str, mark: &str) -> Option<&'a str> {
+fn text_after<'a>(message: &'a str, mark: &str) -> Option<&'a str> {
     let rest = message.split_once(mark)?.1;
     // The command ends git's text; a newer git may add a sentence.
     let end = rest.find("; ").unwrap_or(rest.len());

@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn what_denies_says_nothing_of_others() {
+    fn a_denying_pattern_does_not_deny_other_paths() {
         let (_place, root) = place();
         for (pattern, path) in [
             ("app/[id]/key", "app/x/key"),
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_there_is_what_an_allowing_pattern_means() {
+    fn an_allowing_pattern_prefers_a_literal_name_that_exists() {
         let (_place, root) = place();
         for (pattern, path, expected) in [
             ("app/[id]/*", "app/[id]/key", true),

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_object_without_anything_else_is_alone() {
+    fn an_output_is_alone_if_it_is_exactly_one_object() {
         let deny = deny();
         for (printed, is_alone) in [
             (deny.clone(), true),

@@ -12,7 +12,7 @@ mod structured;
 use serde_json::{Map, Value};
 
 use crate::message::Output;
-use parts::{Parts, json_start, text};
+use parts::{ResultParts, json_start, text};
 
 /// Most blocks of one answer that are looked at.
 const BLOCKS_CAP: usize = 1_000;
@@ -24,7 +24,7 @@ const SILENT_KEYS: [&str; 7] =
 /// Returns the output for the result of a call.
 #[must_use]
 pub fn output(result: &Value, takes_images: bool) -> Output {
-    let mut parts = Parts { takes_images, ..Parts::default() };
+    let mut parts = ResultParts { takes_images, ..ResultParts::default() };
     let mut is_error = false;
     match result {
         Value::Object(fields) => {
@@ -39,7 +39,7 @@ pub fn output(result: &Value, takes_images: bool) -> Output {
         }
         Value::Bool(_) | Value::Number(_) | Value::Array(_) => parts.push_text(result.to_string()),
     }
-    let Parts { texts, images, .. } = parts;
+    let ResultParts { texts, images, .. } = parts;
     let text = match texts.join("\n") {
         empty if empty.is_empty() && images.is_empty() => match is_error {
             true => "(the server reports an error without a message)".to_owned(),
@@ -51,7 +51,7 @@ pub fn output(result: &Value, takes_images: bool) -> Output {
 }
 
 /// Takes the parts of a result that is an object.
-fn take_fields(fields: &Map<String, Value>, parts: &mut Parts) {
+fn take_fields(fields: &Map<String, Value>, parts: &mut ResultParts) {
     if let Some(content) = fields.get("content") {
         parts.take_content(content);
     }
@@ -115,7 +115,7 @@ pub fn resource(result: &Value) -> Result<String, String> {
 pub fn prompt(result: &Value) -> Result<String, String> {
     let messages = result.get("messages").and_then(Value::as_array);
     let messages = messages.ok_or("the server answered with no messages")?;
-    let mut parts = Parts::default();
+    let mut parts = ResultParts::default();
     for message in messages.iter().take(BLOCKS_CAP) {
         let content = message.get("content").unwrap_or(message);
         if text(message, "role") == Some("assistant") {

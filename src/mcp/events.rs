@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 
 use super::MESSAGE_CAP;
-use super::reply::{self, Incoming, OpenRequests};
+use super::reply::{self, OpenRequests, ServerMessage};
 
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -120,14 +120,16 @@ fn repair_event(event: Sse, open: &mut OpenRequests) -> Vec<Sse> {
     let mut messages = Vec::new();
     for incoming in reply::parse_messages(data, open) {
         match incoming {
-            Incoming::Message(message) => {
+            ServerMessage::Message(message) => {
                 if let JsonRpcMessage::Response(response) = &*message {
                     open.remove(&response.id);
                 }
                 messages.push(*message);
             }
-            Incoming::Stray(why) => open.add_stray(why),
-            Incoming::BadRequest { .. } | Incoming::Ignored | Incoming::NotJsonRpc => {}
+            ServerMessage::Stray(why) => open.add_stray(why),
+            ServerMessage::BadRequest { .. }
+            | ServerMessage::Ignored
+            | ServerMessage::NotJsonRpc => {}
         }
     }
     messages.extend(open.resolve_strays());

@@ -19,7 +19,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use super::reply::{self, Incoming, OpenRequests};
+use super::reply::{self, OpenRequests, ServerMessage};
 
 /// Most messages that wait on each way. Few: one may be as long as
 /// [`MESSAGE_CAP`].
@@ -123,7 +123,7 @@ pub(super) struct Link {
 }
 
 /// The text that a line completes together with the lines before it.
-enum Joined<'a> {
+enum JoinedLines<'a> {
     /// It belongs to a message that is not complete.
     Pending,
     Whole(Cow<'a, str>),
@@ -157,12 +157,12 @@ impl Link {
         let open = Arc::clone(&self.open);
         let mut open = lock(&open);
         let text = match self.join_lines(text) {
-            Joined::Pending => return Ok(()),
-            Joined::Whole(text) => text,
+            JoinedLines::Pending => return Ok(()),
+            JoinedLines::Whole(text) => text,
         };
         for incoming in reply::parse_messages(&text, &open) {
             match incoming {
-                Incoming::Message(message) => {
+                ServerMessage::Message(message) => {
                     match &*message {
                         JsonRpcMessage::Request(_) => self.count_request()?,
                         JsonRpcMessage::Response(response) => open.remove(&response.id),
@@ -173,15 +173,15 @@ impl Link {
                     }
                     self.read.push_back(*message);
                 }
-                Incoming::Stray(why) => open.add_stray(why),
-                Incoming::BadRequest { id, why } => {
+                ServerMessage::Stray(why) => open.add_stray(why),
+                ServerMessage::BadRequest { id, why } => {
                     let error = json!({ "code": INVALID_REQUEST, "message": why });
                     let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
                     // If the channel is full, the server does not read its answers.
                     let _ = self.channel.outgoing.try_send(answer.to_string());
                 }
-                Incoming::Ignored => {}
-                Incoming::NotJsonRpc => {
+                ServerMessage::Ignored => {}
+                ServerMessage::NotJsonRpc => {
                     self.pass_over(&text)?;
                     continue;
                 }
@@ -193,7 +193,7 @@ impl Link {
     }
 
     /// Joins the lines of a message that spans several, as indented JSON does.
-    fn join_lines<'a>(&mut self, text: &'a str) -> Joined<'a> {
+    fn join_lines<'a>(&mut self, text: &'a str) -> JoinedLines<'a> {
         let is_start = self.partial.is_empty() && matches!(text, "{" | "[");
         // A compact message follows lines that were not the start of one.
         let is_compact =
@@ -202,16 +202,16 @@ impl Link {
         if !is_start && (self.partial.is_empty() || is_other) {
             self.partial.clear();
             self.depth = 0;
-            return Joined::Whole(text.into());
+            return JoinedLines::Whole(text.into());
         }
         self.partial.push_str(text);
         self.partial.push('\n');
         self.depth += nesting(text);
         match self.depth > 0 {
-            true => Joined::Pending,
+            true => JoinedLines::Pending,
             false => {
                 self.depth = 0;
-                Joined::Whole(std::mem::take(&mut self.partial).into())
+                JoinedLines::Whole(std::mem::take(&mut self.partial).into())
             }
         }
     }

@@ -25,7 +25,7 @@ const BATCH_CAP: usize = 1_000;
 
 /// One parsed message of a server.
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(super) enum ServerMessage {
     Message(Box<ServerJsonRpcMessage>),
     /// A reply whose id matches no request; its content, in words.
     Stray(String),
@@ -129,7 +129,7 @@ fn to_whole(number: f64) -> Option<i64> {
 }
 
 /// Parses one text of a server: a message, several, or a batch.
-pub(super) fn parse_messages(text: &str, open: &OpenRequests) -> Vec<Incoming> {
+pub(super) fn parse_messages(text: &str, open: &OpenRequests) -> Vec<ServerMessage> {
     let values = mended::parse_values(text);
     if values.is_empty() {
         return vec![classify_malformed(text, open)];
@@ -149,22 +149,22 @@ pub(super) fn parse_messages(text: &str, open: &OpenRequests) -> Vec<Incoming> {
 }
 
 /// Classifies text that is not JSON: a truncated reply, or output of the program.
-fn classify_malformed(text: &str, open: &OpenRequests) -> Incoming {
+fn classify_malformed(text: &str, open: &OpenRequests) -> ServerMessage {
     let is_reply = text.contains("\"result\"") || text.contains("\"error\"");
     match mended::find_id(text).filter(|_| is_reply) {
         Some(id) => match open.find(&id) {
             Some(open) => {
                 let why = format!("its reply is not valid JSON: {}", quote(text));
-                Incoming::Message(Box::new(error_reply(open.id.clone(), &why)))
+                ServerMessage::Message(Box::new(error_reply(open.id.clone(), &why)))
             }
-            None => Incoming::Ignored,
+            None => ServerMessage::Ignored,
         },
-        None => Incoming::NotJsonRpc,
+        None => ServerMessage::NotJsonRpc,
     }
 }
 
-fn parse_message(value: Value, open: &OpenRequests) -> Incoming {
-    let Value::Object(mut fields) = value else { return Incoming::NotJsonRpc };
+fn parse_message(value: Value, open: &OpenRequests) -> ServerMessage {
+    let Value::Object(mut fields) = value else { return ServerMessage::NotJsonRpc };
     let id = fields.get("id").cloned().unwrap_or_default();
     let has = |key: &str| fields.get(key).is_some_and(|value| !value.is_null());
     if let Some(Value::String(_)) = fields.get("method")
@@ -177,23 +177,23 @@ fn parse_message(value: Value, open: &OpenRequests) -> Incoming {
         });
         fields.insert("jsonrpc".to_owned(), "2.0".into());
         return match serde_json::from_value(Value::Object(fields)) {
-            Ok(message) => Incoming::Message(Box::new(message)),
-            Err(_) if id.is_null() => Incoming::Ignored,
-            Err(why) => Incoming::BadRequest { id, why: why.to_string() },
+            Ok(message) => ServerMessage::Message(Box::new(message)),
+            Err(_) if id.is_null() => ServerMessage::Ignored,
+            Err(why) => ServerMessage::BadRequest { id, why: why.to_string() },
         };
     }
     let is_reply = fields.contains_key("result") || fields.contains_key("error");
     // Log lines may be JSON objects with an `id`.
     if !is_reply && !fields.contains_key("jsonrpc") {
-        return Incoming::NotJsonRpc;
+        return ServerMessage::NotJsonRpc;
     }
     if !is_reply && id.is_null() {
-        return Incoming::Ignored;
+        return ServerMessage::Ignored;
     }
     match open.find(&id).cloned() {
-        Some(open) => Incoming::Message(Box::new(parse_reply(open, &mut fields))),
-        None if open.was_sent(&id) => Incoming::Ignored,
-        None => Incoming::Stray(describe_stray(&id, &fields)),
+        Some(open) => ServerMessage::Message(Box::new(parse_reply(open, &mut fields))),
+        None if open.was_sent(&id) => ServerMessage::Ignored,
+        None => ServerMessage::Stray(describe_stray(&id, &fields)),
     }
 }
 

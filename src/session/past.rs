@@ -281,7 +281,7 @@ impl Past {
 
     /// Returns the background units of main whose ends it has received, as far as they
     /// are kept.
-    pub fn heard(&self) -> impl Iterator<Item = (UnitId, &PastUnit)> {
+    pub fn received_units(&self) -> impl Iterator<Item = (UnitId, &PastUnit)> {
         self.heard.iter().map(|(&id, unit)| (id, unit))
     }
 

@@ -23,7 +23,7 @@ use super::arguments;
 use super::blocking::to_the_end;
 use super::bound::first_characters;
 use super::change::{Before, Change, Done, FILE_CAP, Held, Planned, make, written_note};
-use super::encoding::{Encoding, conversion_hint};
+use super::encoding::{TextEncoding, conversion_hint};
 use super::replace::Access;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
@@ -150,7 +150,7 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
     let Some(before) = held.before()? else {
         return Err(held.missing());
     };
-    let (encoding, text) = Encoding::decode(&before.bytes);
+    let (encoding, text) = TextEncoding::decode(&before.bytes);
     let mut wanted = wanted.with_line_ends_of(&text);
     let old = wanted.old.clone();
     let mut places = find::all(&text, old.as_bytes());

@@ -11,7 +11,7 @@ const NUL_SHARE: usize = 4;
 
 /// Encoding of a file's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub enum TextEncoding {
     /// As bytes that are taken as they are, as UTF-8 wherever they are.
     Bytes,
     /// UTF-16, little-endian, behind a byte order mark.
@@ -20,7 +20,7 @@ pub enum Encoding {
     Utf16Be,
 }
 
-impl Encoding {
+impl TextEncoding {
     /// Returns the encoding that the first bytes of a file name.
     #[must_use]
     pub fn named_by(start: &[u8]) -> Self {
@@ -129,17 +129,17 @@ mod tests {
 
     #[test]
     fn a_text_in_utf_16_is_read_and_written_back_as_it_was() {
-        for encoding in [Encoding::Utf16Le, Encoding::Utf16Be] {
+        for encoding in [TextEncoding::Utf16Le, TextEncoding::Utf16Be] {
             for text in ["", "a\r\nb\n", "größe \u{1f600}", "\u{feff}a"] {
                 let bytes = encoding.encode(text.into());
-                let (found, read) = Encoding::decode(&bytes);
+                let (found, read) = TextEncoding::decode(&bytes);
                 assert_eq!((found, &*read), (encoding, text.as_bytes()));
             }
         }
     }
 
     #[test]
-    fn what_is_no_whole_utf_16_is_left_as_it_is() {
+    fn invalid_utf_16_is_kept_as_bytes() {
         for bytes in [
             &b"\xff\xfea"[..],
             b"\xff\xfe\x00\xd8",
@@ -148,8 +148,8 @@ mod tests {
             b"\xef\xbb\xbfa",
             b"",
         ] {
-            assert_eq!(Encoding::decode(bytes), (Encoding::Bytes, Cow::Borrowed(bytes)));
-            assert_eq!(Encoding::Bytes.encode(bytes.to_vec()), bytes);
+            assert_eq!(TextEncoding::decode(bytes), (TextEncoding::Bytes, Cow::Borrowed(bytes)));
+            assert_eq!(TextEncoding::Bytes.encode(bytes.to_vec()), bytes);
         }
     }
 

@@ -329,7 +329,7 @@ impl Seen {
     /// path of a file that was moved meanwhile; whether its bytes are the same is checked
     /// before a change, as for any other file.
     #[must_use]
-    pub fn moved(&self, place: impl Fn(&Path) -> Option<PathBuf>) -> Self {
+    pub fn with_moved_files(&self, place: impl Fn(&Path) -> Option<PathBuf>) -> Self {
         let known = self.known();
         let moved = known.iter().map(|(path, known)| {
             let path = place(path).unwrap_or_else(|| path.clone());

@@ -18,7 +18,7 @@ use crate::path_text;
 
 use super::arguments;
 use super::blocking::{cancelled, stoppable};
-use super::patterns::{PathPattern, may_be_name};
+use super::patterns::{SearchPattern, may_be_name};
 use super::walk::{self, Missing, SearchScope, WalkItem, leads_out, refuse_missing};
 use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
@@ -80,7 +80,7 @@ struct Raw {
 struct Wanted {
     base: PathBuf,
     pattern: String,
-    matcher: PathPattern,
+    matcher: SearchPattern,
     /// Set if ignored and hidden files are listed, too.
     everything: bool,
 }
@@ -94,7 +94,7 @@ impl Wanted {
             None => root.to_owned(),
         };
         let relative = relative_to(&base, &pattern)?;
-        let matcher = PathPattern::compile("pattern", relative)?;
+        let matcher = SearchPattern::compile("pattern", relative)?;
         let everything = arguments::flag("include_ignored", &raw.include_ignored, false)?;
         Ok(Self { base, pattern: relative.to_owned(), matcher, everything })
     }

@@ -26,7 +26,7 @@ use hits::{FileHits, UnsearchedPart};
 
 use super::arguments;
 use super::blocking::{StoppableFile, cancelled, stoppable};
-use super::patterns::PathPattern;
+use super::patterns::SearchPattern;
 use super::walk::{
     self, Missing, SearchScope, WalkItem, is_file, leads_out, names_hidden, refuse_missing,
 };
@@ -153,7 +153,7 @@ enum Mode {
 
 /// Which files a `glob` lets in.
 struct FileFilter {
-    pattern: PathPattern,
+    pattern: SearchPattern,
     text: String,
     names_hidden: bool,
     /// Without a slash the pattern is about names, at any depth.
@@ -226,7 +226,7 @@ impl FileFilter {
         };
         let by_name = !pattern.contains('/');
         let text = pattern.trim_start_matches("./").trim_start_matches('/');
-        let pattern = PathPattern::compile("glob", text)?;
+        let pattern = SearchPattern::compile("glob", text)?;
         if negated {
             pattern.refuse_malformed("glob")?;
         }

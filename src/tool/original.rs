@@ -83,7 +83,7 @@ impl OriginalWorkspace {
     /// Returns a sentence about what was changed outside of the copy; `None` if
     /// nothing was.
     #[must_use]
-    pub fn told(&self) -> Option<String> {
+    pub fn describe_strays(&self) -> Option<String> {
         let strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
         (!strays.is_empty()).then(|| {
             let count = counted(strays.len() as u64, "file");

@@ -25,7 +25,7 @@ use super::contents::Contents;
 use super::edit::excerpt::numbered;
 use super::edit::forgive::Leniency;
 use super::edit::indent::foreign_note;
-use super::encoding::Encoding;
+use super::encoding::TextEncoding;
 use super::replace::Access;
 use super::write::{NewContents, refuse_unseen, replaced};
 use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
@@ -117,7 +117,7 @@ struct From {
 }
 
 /// A part of a patch that is worked out.
-enum Step {
+enum PatchStep {
     File(Box<Planned>, Told),
     Link(LinkDeletion),
 }
@@ -126,16 +126,16 @@ enum Step {
 async fn apply(
     context: &ToolContext,
     call: &Granted,
-    steps: Vec<Step>,
+    steps: Vec<PatchStep>,
 ) -> Result<Output, ToolError> {
     let (mut planned, mut links, mut told) = (Vec::new(), Vec::new(), Vec::new());
     for step in steps {
         match step {
-            Step::File(change, words) => {
+            PatchStep::File(change, words) => {
                 planned.push(*change);
                 told.push(Ok(words));
             }
-            Step::Link(LinkDeletion { relink, text }) => {
+            PatchStep::Link(LinkDeletion { relink, text }) => {
                 links.push(relink);
                 told.push(Err(text));
             }
@@ -155,13 +155,13 @@ fn plan(
     patch: &Patch,
     held: Vec<Held>,
     mut unlinked: BTreeMap<usize, LinkDeletion>,
-) -> Result<Vec<Step>, ToolError> {
+) -> Result<Vec<PatchStep>, ToolError> {
     let mut held = held.into_iter();
     let mut next = || held.next().expect("every path of the patch is held");
     let (mut steps, mut wrong) = (Vec::new(), Vec::new());
     for (index, file) in patch.files().iter().enumerate() {
         if let Some(unlinked) = unlinked.remove(&index) {
-            steps.push(Step::Link(unlinked));
+            steps.push(PatchStep::Link(unlinked));
             continue;
         }
         let planned = match file {
@@ -183,7 +183,7 @@ fn plan(
     Err(ToolError::tell(wrong.join("\n")))
 }
 
-fn add(held: Held, content: &str) -> Result<Vec<Step>, ToolError> {
+fn add(held: Held, content: &str) -> Result<Vec<PatchStep>, ToolError> {
     let before = held.before()?;
     if let Some(before) = &before {
         refuse_unseen(&held, before, "Read it first, or use `*** Update File:`.")?;
@@ -191,18 +191,18 @@ fn add(held: Held, content: &str) -> Result<Vec<Step>, ToolError> {
     let NewContents { bytes, note } = replaced(before.as_ref(), content);
     let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
     let told = Told::Added { lines: content.lines().count(), note };
-    Ok(vec![Step::File(Box::new(Planned { held, before, change }), told)])
+    Ok(vec![PatchStep::File(Box::new(Planned { held, before, change }), told)])
 }
 
-fn delete(held: Held) -> Result<Vec<Step>, ToolError> {
+fn delete(held: Held) -> Result<Vec<PatchStep>, ToolError> {
     let before = held.before()?.ok_or_else(|| held.missing())?;
     refuse_unseen(&held, &before, "Read it before you delete it.")?;
     let change = Change::Delete;
     let told = Told::Deleted { has_other_names: before.has_other_names };
-    Ok(vec![Step::File(Box::new(Planned { held, before: Some(before), change }), told)])
+    Ok(vec![PatchStep::File(Box::new(Planned { held, before: Some(before), change }), told)])
 }
 
-fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
+fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<PatchStep>, ToolError> {
     let before = held.before()?.ok_or_else(|| held.missing())?;
     let Fitted { bytes, places } = fitted(&held, &before, hunks)?;
     if bytes == *before.bytes {
@@ -212,10 +212,10 @@ fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
     let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
     let note = indent_note(&before, hunks);
     let told = Told::Updated { from: None, places, note };
-    Ok(vec![Step::File(Box::new(Planned { held, before: Some(before), change }), told)])
+    Ok(vec![PatchStep::File(Box::new(Planned { held, before: Some(before), change }), told)])
 }
 
-fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
+fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<PatchStep>, ToolError> {
     let before = from.before()?.ok_or_else(|| from.missing())?;
     let there = to.before()?;
     if let Some(there) = &there {
@@ -230,11 +230,11 @@ fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
     let told = Told::Updated { from: Some(moved), places, note };
     let written = Planned { held: to, before: there, change };
     let gone = Planned { held: from, before: Some(before), change: Change::Delete };
-    Ok(vec![Step::File(Box::new(written), told), Step::File(Box::new(gone), Told::Moved)])
+    Ok(vec![PatchStep::File(Box::new(written), told), PatchStep::File(Box::new(gone), Told::Moved)])
 }
 
 fn fitted(held: &Held, before: &Before, hunks: &[Hunk]) -> Result<Fitted, ToolError> {
-    let (encoding, text) = Encoding::decode(&before.bytes);
+    let (encoding, text) = TextEncoding::decode(&before.bytes);
     let fitted = fit(&text, hunks).map_err(|misfit| misfitting(held, before, hunks, &misfit))?;
     let bytes = encoding.encode(fitted.bytes);
     if bytes.len() as u64 > FILE_CAP {
@@ -245,7 +245,7 @@ fn fitted(held: &Held, before: &Before, hunks: &[Hunk]) -> Result<Fitted, ToolEr
 
 /// Says that lines of hunks are indented otherwise than the file; may be empty.
 fn indent_note(before: &Before, hunks: &[Hunk]) -> &'static str {
-    let (_, text) = Encoding::decode(&before.bytes);
+    let (_, text) = TextEncoding::decode(&before.bytes);
     let lines = |is_new: bool| {
         let lines = hunks.iter().flat_map(|hunk| &hunk.lines);
         lines.filter(move |line| matches!(line, Line::Added(_)) == is_new).map(Line::text)
@@ -256,7 +256,7 @@ fn indent_note(before: &Before, hunks: &[Hunk]) -> &'static str {
 /// Returns what a file would hold with these hunks; `None` if they do not fit.
 #[must_use]
 pub fn patched(before: &[u8], hunks: &[Hunk]) -> Option<Vec<u8>> {
-    let (encoding, text) = Encoding::decode(before);
+    let (encoding, text) = TextEncoding::decode(before);
     fit(&text, hunks).ok().map(|fitted| encoding.encode(fitted.bytes))
 }
 
@@ -324,7 +324,7 @@ fn nearest_words(before: &Before, line: &str, near: usize) -> String {
     if near == 0 {
         return String::new();
     }
-    let (_, text) = Encoding::decode(&before.bytes);
+    let (_, text) = TextEncoding::decode(&before.bytes);
     let found = text.split(|&byte| byte == b'\n').nth(near - 1).unwrap_or_default();
     let named = named_differences(line, found);
     let named = match named.is_empty() {
@@ -382,7 +382,7 @@ impl Told {
                 };
                 let stay = from.as_ref().is_some_and(|from| from.has_other_names);
                 let stay = other_names_note(stay);
-                let after = bytes.map(|bytes| Encoding::decode(bytes).1).unwrap_or_default();
+                let after = bytes.map(|bytes| TextEncoding::decode(bytes).1).unwrap_or_default();
                 format!("{what}: {hunks}.{own}{stay}{note}\n{}", forgiven_words(&after, places))
             }
         }

@@ -18,13 +18,13 @@ const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
 
 /// A pattern of paths in which `*` stays within one directory.
 #[derive(Debug, Clone)]
-pub struct PathPattern {
+pub struct SearchPattern {
     set: GlobSet,
     /// Why it is not a valid pattern, if it can only be a literal name.
     problem: Option<String>,
 }
 
-impl PathPattern {
+impl SearchPattern {
     /// Compiles the pattern that the parameter `name` holds.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, matching: &[&str], others: &[&str]) {
-        let compiled = PathPattern::compile("pattern", pattern).unwrap();
+        let compiled = SearchPattern::compile("pattern", pattern).unwrap();
         for path in matching {
             assert!(compiled.is_match(Path::new(path)), "{pattern} matches {path}");
         }
@@ -182,12 +182,14 @@ mod tests {
 
     #[test]
     fn a_malformed_pattern_is_refused_if_no_file_has_that_name() {
-        let malformed = PathPattern::compile("pattern", "{a").unwrap();
+        let malformed = SearchPattern::compile("pattern", "{a").unwrap();
         assert!(malformed.is_match(Path::new("{a")));
         let refused = malformed.refuse_malformed("pattern").unwrap_err().to_string();
         assert!(refused.starts_with("Parameter \"pattern\" is not a valid pattern: "), "{refused}");
         assert!(refused.ends_with("No file has that name either."), "{refused}");
-        assert!(PathPattern::compile("pattern", "a*").unwrap().refuse_malformed("pattern").is_ok());
+        assert!(
+            SearchPattern::compile("pattern", "a*").unwrap().refuse_malformed("pattern").is_ok()
+        );
     }
 
     #[test]

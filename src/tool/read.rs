@@ -28,7 +28,7 @@ use crate::path_text;
 use super::arguments;
 use super::blocking::{StoppableFile, stoppable};
 use super::bound::first_characters;
-use super::encoding::Encoding;
+use super::encoding::TextEncoding;
 use super::files::{Known, Seen, Start};
 use super::regular::Opened;
 use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
@@ -242,7 +242,7 @@ fn page(lines: &mut Lines<'_>, wanted: &Wanted, known: Known) -> io::Result<Page
 }
 
 /// Returns the notes about the file that was found under a path.
-fn source_notes(path: &Path, target: &Path, encoding: Encoding) -> String {
+fn source_notes(path: &Path, target: &Path, encoding: TextEncoding) -> String {
     let mut notes = String::new();
     let shown = |path: &Path| first_characters(&path_text::to_text(path), PATH_CAP).0.to_owned();
     if let Ok(to) = path.read_link() {

@@ -24,7 +24,7 @@ use crate::skill::Skills;
 use super::files::{Files, Seen};
 use super::roots::Roots;
 use super::{
-    AgentCall, Delegate, Delivery, ForkPoint, Granted, Known, Registry, Tool, ToolContext,
+    AgentCall, Delegate, ForkPoint, Granted, Known, MessageDelivery, Registry, Tool, ToolContext,
     ToolError, Workspace,
 };
 
@@ -47,7 +47,7 @@ impl Delegate for NoDelegate {
         _call: &'a CallId,
         _to: UnitId,
         _message: Arc<str>,
-    ) -> BoxFuture<'a, Result<Delivery, ToolError>> {
+    ) -> BoxFuture<'a, Result<MessageDelivery, ToolError>> {
         Box::pin(async { Err(ToolError::tell("no agents here")) })
     }
 

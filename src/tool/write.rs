@@ -16,7 +16,7 @@ use super::arguments;
 use super::blocking::to_the_end;
 use super::change::{Before, Change, Done, Held, Planned, make, written_note};
 use super::edit::find::BYTE_ORDER_MARK;
-use super::encoding::Encoding;
+use super::encoding::TextEncoding;
 use super::replace::{Access, Made};
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
@@ -97,8 +97,8 @@ pub fn replaced(before: Option<&Before>, content: &str) -> NewContents {
     let Some(before) = before else {
         return NewContents { bytes: content.as_bytes().to_vec(), note: String::new() };
     };
-    let (encoding, text) = Encoding::decode(&before.bytes);
-    let has_mark = encoding == Encoding::Bytes && text.starts_with(BYTE_ORDER_MARK);
+    let (encoding, text) = TextEncoding::decode(&before.bytes);
+    let has_mark = encoding == TextEncoding::Bytes && text.starts_with(BYTE_ORDER_MARK);
     let (mut note, mut content) = (String::new(), content.to_owned());
     let (had, has) = (LineEnds::of(&text), LineEnds::of(content.as_bytes()));
     if had == LineEnds::Crlf && has == LineEnds::Lf {

@@ -156,7 +156,8 @@ fn the_same_conversation_is_the_same_run_over_each_api() {
 }
 
 /// Schema of the answers, and one that fits it.
-const SCHEMA: &str = r#"{"type":"object","properties":{"size":{"type":"integer"}},"required":["size"]}"#;
+const SCHEMA: &str =
+    r#"{"type":"object","properties":{"size":{"type":"integer"}},"required":["size"]}"#;
 const FITTING: &str = r#"{"size":3}"#;
 
 #[test]

@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_has_a_result_in_its_turn_and_ends_nothing() {
+    fn an_unreadable_line_gets_a_result_in_order_and_the_run_continues() {
         let mut talk = talk();
         let lines = ["{", "[]", "7", "nonsense", "{\"type\":\"dance\"}", "{}"];
         let lines = lines.map(|line| Heard::Line(line.into()));

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_code_or_a_comment_or_an_address_is_none() {
+    fn words_in_code_comments_and_addresses_are_not_imports() {
         for text in [
             "ada@example.com",
             "`@a.md`",

@@ -92,7 +92,8 @@ impl Worktrees {
     /// that is in no patch, it is kept.
     async fn unchanged(&self, work: Work, line: &Line) -> String {
         let original = work.own.place.workspace.original.as_ref();
-        let has_changed = work.has_more_work() || original.is_some_and(|it| it.told().is_some());
+        let has_changed =
+            work.has_more_work() || original.is_some_and(|it| it.describe_strays().is_some());
         let note = match has_changed {
             true => include_str!("../../../prompts/worktree_ended.md"),
             false => include_str!("../../../prompts/worktree_dropped.md"),
@@ -292,7 +293,7 @@ impl Work {
         remarks.add_ignored(&ignored);
         remarks.add_left_behind(&self.left_behind);
         remarks.add_left_out(&self.left_out, kept);
-        remarks.add(self.own.place.workspace.original.as_ref().and_then(|it| it.told()));
+        remarks.add(self.own.place.workspace.original.as_ref().and_then(|it| it.describe_strays()));
         remarks.add_missing(&self.own.snapshot.gaps.left_out);
         remarks
     }
@@ -315,7 +316,7 @@ impl Work {
     }
 
     /// Returns the changes that are to be put into the workspace.
-    fn wanted(&self) -> Vec<Change> {
+    fn changes_to_put(&self) -> Vec<Change> {
         let is_wanted =
             |change: &&Change| !self.left_behind.iter().any(|it| it.path == change.path);
         self.changes.iter().filter(is_wanted).cloned().collect()
@@ -341,7 +342,7 @@ impl Work {
         let (mut work, planned) = beside(move || {
             let git = self.own.linked.git();
             let git = git.map_err(|error| NotPut::Failed(error.to_string()));
-            let planned = git.and_then(|git| plan(&git, &self.target(), &self.wanted()));
+            let planned = git.and_then(|git| plan(&git, &self.target(), &self.changes_to_put()));
             (self, planned)
         })
         .await;

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_and_what_is_kept_is_told_with_its_size() {
+    fn remarks_name_deleted_and_kept_files_with_their_sizes() {
         let left = [
             left_out("node_modules", OmissionKind::Cache, 12, 3_000_000),
             left_out("data.bin", OmissionKind::Large, 1, 90_000_000),

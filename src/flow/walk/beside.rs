@@ -164,7 +164,7 @@ async fn walk<'a>(on: Stand<'a>, beside: Beside<'a>, members: Vec<Member<'a>>) -
         let mut running = start(on.holder, declared, seats, beside.wants);
         let mut streak = FailureStreak { gives_up: beside.gives_up, first: None, failed: 0 };
         while let Some((at, came, end)) = running.next().await {
-            if let Some(text) = end.as_deref().and_then(|end| streak.take(end)) {
+            if let Some(text) = end.as_deref().and_then(|end| streak.record(end)) {
                 on.closed.cancel();
                 let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
                 on.holder.line.tell(notice).await;
@@ -289,7 +289,7 @@ struct FailureStreak<'a> {
 
 impl FailureStreak<'_> {
     /// Records an end, and returns the notice if no further member is to begin.
-    fn take(&mut self, end: &UnitEnd) -> Option<String> {
+    fn record(&mut self, end: &UnitEnd) -> Option<String> {
         let gives_up = self.gives_up?;
         let failure = match &end.outcome {
             // The model answered: another item may get a whole answer.
@@ -435,7 +435,7 @@ mod tests {
         let mut streak = FailureStreak { gives_up: Some(&rule), first: None, failed: 0 };
         let mut told = failures.iter().map(|(kind, message)| {
             let end = end_of(Outcome::failed(*kind, *message));
-            streak.take(&UnitEnd { turns: 1, ..end }).is_some()
+            streak.record(&UnitEnd { turns: 1, ..end }).is_some()
         });
         told.any(|is_told| is_told)
     }

@@ -59,7 +59,7 @@ impl Policy {
     /// Returns what a path means to a unit that works in a copy; `None` for a path
     /// that leads into no original.
     #[must_use]
-    pub fn meant(&self, text: &str, named: PathUse) -> Option<PathMeaning> {
+    pub fn path_meaning(&self, text: &str, named: PathUse) -> Option<PathMeaning> {
         // The tool itself refuses a path such as `~/x`.
         let path = path_text::resolve(self.root(), text).ok()?;
         // The directory decides where a name is, whatever the name is.
@@ -116,7 +116,7 @@ mod tests {
         let policy = Policy::new(Mode::Default, [work.clone()]);
         let policy = policy.at(std::slice::from_ref(&root), (&work, &copy));
         let work = work.display().to_string();
-        let meant = |text: &str, named| match policy.meant(text, named) {
+        let meant = |text: &str, named| match policy.path_meaning(text, named) {
             Some(PathMeaning::Copy(path)) => path.strip_prefix(&top).unwrap().display().to_string(),
             Some(PathMeaning::Original) => "the original".to_owned(),
             None => "itself".to_owned(),
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(meant(&format!("{work}/ignored"), PathUse::Target), "copy/ignored");
         assert_eq!(meant(&format!("{work}/none"), PathUse::Source), "copy/none");
         let apart = Policy::new(Mode::Default, [PathBuf::from(&work)]);
-        assert_eq!(apart.meant(&format!("{work}/a"), PathUse::Target), None);
+        assert_eq!(apart.path_meaning(&format!("{work}/a"), PathUse::Target), None);
     }
 
     #[test]
@@ -164,7 +164,8 @@ mod tests {
         let continued = continued.replacing(&former, &new);
         let continued = continued.at(std::slice::from_ref(&new), (&work, &new));
         for of in [&work, &former[0], &former[1]] {
-            let meant = continued.meant(&of.join("a").display().to_string(), PathUse::Target);
+            let meant =
+                continued.path_meaning(&of.join("a").display().to_string(), PathUse::Target);
             assert_eq!(meant, Some(PathMeaning::Copy(new.join("a"))), "{}", of.display());
             assert_eq!(continued.counterpart(&of.join("b")), Some(new.join("b")));
         }

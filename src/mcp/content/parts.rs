@@ -14,13 +14,13 @@ const JSON_CAP: usize = 2_000;
 
 /// The texts and images of a result so far.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct ResultParts {
     pub(super) takes_images: bool,
     pub(super) texts: Vec<String>,
     pub(super) images: Vec<Image>,
 }
 
-impl Parts {
+impl ResultParts {
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty() && self.images.is_empty()
     }

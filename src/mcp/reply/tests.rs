@@ -22,8 +22,8 @@ fn send(open: &mut OpenRequests, number: i64) {
 
 /// Returns what a text says, in short: `3 = RESULT`, `3 ! WORDS` for the error of a request.
 fn said(text: &str) -> Vec<String> {
-    let short = |said: Incoming| match said {
-        Incoming::Message(message) => match *message {
+    let short = |said: ServerMessage| match said {
+        ServerMessage::Message(message) => match *message {
             JsonRpcMessage::Response(response) => {
                 format!("{} = {}", response.id, serde_json::to_value(&response.result).unwrap())
             }
@@ -37,10 +37,10 @@ fn said(text: &str) -> Vec<String> {
                 if is_progress { "reports progress".to_owned() } else { "notifies".to_owned() }
             }
         },
-        Incoming::Stray(why) => format!("? {why}"),
-        Incoming::BadRequest { id, why: _ } => format!("asks wrongly {id}"),
-        Incoming::Ignored => "nothing".to_owned(),
-        Incoming::NotJsonRpc => "noise".to_owned(),
+        ServerMessage::Stray(why) => format!("? {why}"),
+        ServerMessage::BadRequest { id, why: _ } => format!("asks wrongly {id}"),
+        ServerMessage::Ignored => "nothing".to_owned(),
+        ServerMessage::NotJsonRpc => "noise".to_owned(),
     };
     parse_messages(text, &requests()).into_iter().map(short).collect()
 }
@@ -255,7 +255,7 @@ fn a_handshake_is_read_also_without_what_the_protocol_wants_there() {
     ] {
         let text = json!({"id": 0, "result": result}).to_string();
         let said = parse_messages(&text, &open).remove(0);
-        let Incoming::Message(message) = said else { panic!("{text}") };
+        let ServerMessage::Message(message) = said else { panic!("{text}") };
         let (result, _) = message.into_response().expect("it is a response");
         assert!(matches!(result, ServerResult::InitializeResult(_)), "{text}: {result:?}");
     }

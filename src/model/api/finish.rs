@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_nobody_knows_proves_nothing_and_is_named() {
+    fn an_unknown_finish_reason_is_an_error_that_names_it() {
         for word in ["OTHER", "unknown", "jumped", "stop_early", "not_done", "endless", "42", "完"]
         {
             assert_eq!(FinishMeaning::of_word(word), None, "{word}");

@@ -73,10 +73,7 @@ fn settings(options: &Options) -> impl Iterator<Item = (&'static str, Value)> {
 
 /// What makes a server hold the answer to a schema from its first token. The tools stay:
 /// without them the cached prefix would be another one.
-fn answer_form(
-    options: &Options,
-    has_tools: bool,
-) -> impl Iterator<Item = (&'static str, Value)> {
+fn answer_form(options: &Options, has_tools: bool) -> impl Iterator<Item = (&'static str, Value)> {
     let schema = options.text_schema.as_ref();
     // A server refuses the choice where it is offered no tool.
     let choice = schema.filter(|_| has_tools).map(|_| ("tool_choice", json!("none")));

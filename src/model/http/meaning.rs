@@ -8,7 +8,7 @@ mod overflow;
 
 use serde_json::Value;
 
-use self::overflow::TooLong;
+use self::overflow::OverflowEvidence;
 use super::spoken;
 use crate::model::ModelErrorKind;
 
@@ -123,8 +123,8 @@ impl Told {
             Some(429) => overflow::exceeds_a_whole_quota(&self.words),
             // A busy provider, too, may report too many tokens.
             Some(401..=404 | 407..=409 | 425 | 529) => false,
-            Some(500..) => too_long() >= TooLong::ByContext,
-            Some(_) | None => too_long() >= TooLong::ByInput,
+            Some(500..) => too_long() >= OverflowEvidence::ByContext,
+            Some(_) | None => too_long() >= OverflowEvidence::ByInput,
         }
     }
 

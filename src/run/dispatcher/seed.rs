@@ -53,7 +53,7 @@ impl Seed {
             largest: largest.collect(),
             joins: past.joins().clone(),
             untold: past.untold().map(|(id, unit)| (id, unit.clone())).collect(),
-            heard: past.heard().map(|(id, unit)| (id, unit.clone())).collect(),
+            heard: past.received_units().map(|(id, unit)| (id, unit.clone())).collect(),
             granted: past.granted().clone(),
             chosen: past.chosen(),
         }

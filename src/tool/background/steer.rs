@@ -10,7 +10,7 @@ use crate::event::UnitId;
 use crate::line::Tend;
 use crate::message::{Output, ToolSchema};
 use crate::prompt::cut;
-use crate::tool::{Delivery, Effect, Granted, Tool, ToolContext, ToolError, arguments};
+use crate::tool::{Effect, Granted, MessageDelivery, Tool, ToolContext, ToolError, arguments};
 
 /// Stops a background unit.
 #[derive(Debug, Clone, Copy)]
@@ -104,16 +104,16 @@ impl Tool for SendMessage {
             }
             let message: Arc<str> = cut(&text, MESSAGE_CAP, None).into();
             match context.delegate.send(context, &call.id, to, message).await? {
-                Delivery::Unknown => Err(not_yours(context, &to.to_string()).await),
-                Delivery::Queued(unit) => {
+                MessageDelivery::Unknown => Err(not_yours(context, &to.to_string()).await),
+                MessageDelivery::Queued(unit) => {
                     let why = describe_detour(to, unit);
                     Ok(Output::ok(format!("{why}{unit} gets the message at its next turn.")))
                 }
-                Delivery::Full(unit) => Err(ToolError::tell(format!(
+                MessageDelivery::Full(unit) => Err(ToolError::tell(format!(
                     "{}{unit} has not read your earlier messages yet. Wait for it, or stop it.",
                     describe_detour(to, unit)
                 ))),
-                Delivery::Continued { ended, state, by } => Ok(Output::ok(format!(
+                MessageDelivery::Continued { ended, state, by } => Ok(Output::ok(format!(
                     "{}{ended} had ended ({}); {by} continues its conversation in the \
                      background. You will be told when it ends.",
                     describe_detour(to, ended),

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_over_itself_is_there_as_it_was_last() {
+    fn overwritten_text_appears_in_its_final_state() {
         check(" 10%\r 50%\r100%\n", "100%\n");
         check("loading...\r\u{1b}[Kdone\n", "done\n");
         check("loading...\u{1b}[2K\rdone\n", "done\n");

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_in_two_ways_is_not_told() {
+    fn an_ambiguous_indentation_is_unknown() {
         check("", &[("a", "  a"), ("b", "b")], &["x"], None);
         check("", &[("    a", "a")], &["  x"], None);
         check("", &[("    a", "a")], &["    x"], Some(&["x"]));

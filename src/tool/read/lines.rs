@@ -6,7 +6,7 @@ use crate::message::ImageKind;
 use crate::tool::blocking::StoppableFile;
 use crate::tool::bound::is_continuation;
 use crate::tool::change::FILE_CAP;
-use crate::tool::encoding::{Encoding, conversion_hint};
+use crate::tool::encoding::{TextEncoding, conversion_hint};
 use crate::tool::files::Start;
 
 /// Most characters of a line that are shown: a minified file is one line.
@@ -40,7 +40,7 @@ pub(super) enum Keep {
 pub(super) struct Lines<'a> {
     reader: Box<dyn BufRead + 'a>,
     /// Encoding of the file; the reader gives UTF-8.
-    pub(super) encoding: Encoding,
+    pub(super) encoding: TextEncoding,
     hasher: blake3::Hasher,
     /// Number of the file's bytes that were passed.
     pub(super) position: u64,
@@ -49,21 +49,21 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     pub(super) fn new(file: StoppableFile<'a>) -> Self {
         let reader = Box::new(BufReader::with_capacity(BUFFER, file));
-        Self { reader, encoding: Encoding::Bytes, hasher: blake3::Hasher::new(), position: 0 }
+        Self { reader, encoding: TextEncoding::Bytes, hasher: blake3::Hasher::new(), position: 0 }
     }
 
     /// Goes over to another encoding if the file begins with its mark. Nothing has
     /// been read yet.
     pub(super) fn decode(&mut self) -> io::Result<()> {
-        if Encoding::named_by(self.reader.fill_buf()?) == Encoding::Bytes {
+        if TextEncoding::named_by(self.reader.fill_buf()?) == TextEncoding::Bytes {
             return Ok(());
         }
         // Its end may show that it is something else, so all of it is looked at.
         let mut bytes = Vec::new();
         self.reader.by_ref().take(FILE_CAP + 1).read_to_end(&mut bytes)?;
         let (encoding, text) = match bytes.len() as u64 > FILE_CAP {
-            true => (Encoding::Bytes, bytes.as_slice().into()),
-            false => Encoding::decode(&bytes),
+            true => (TextEncoding::Bytes, bytes.as_slice().into()),
+            false => TextEncoding::decode(&bytes),
         };
         self.encoding = encoding;
         self.pass(encoding.mark());

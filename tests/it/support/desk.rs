@@ -20,8 +20,8 @@ use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
 use tine::tool::roots::Roots;
 use tine::tool::{
-    AgentCall, Delegate, Delivery, ForkPoint, Granted, Known, Registry, ToolContext, ToolError,
-    Workspace,
+    AgentCall, Delegate, ForkPoint, Granted, Known, MessageDelivery, Registry, ToolContext,
+    ToolError, Workspace,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -168,7 +168,7 @@ impl Delegate for Nobody {
         _call: &'a CallId,
         _to: UnitId,
         _message: Arc<str>,
-    ) -> BoxFuture<'a, Result<Delivery, ToolError>> {
+    ) -> BoxFuture<'a, Result<MessageDelivery, ToolError>> {
         Box::pin(async { Err(ToolError::tell("no agents here")) })
     }
 

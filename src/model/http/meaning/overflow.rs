@@ -7,7 +7,7 @@
 
 /// The degree to which an error says that the request is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum TooLong {
+pub(super) enum OverflowEvidence {
     /// It says nothing of that.
     No,
     /// It mentions the input.
@@ -309,35 +309,35 @@ const RATES: [&str; 26] = [
 ];
 
 /// Returns whether an error says it, judged by its names and its sentence.
-pub(super) fn read(names: &str, words: &str) -> TooLong {
+pub(super) fn read(names: &str, words: &str) -> OverflowEvidence {
     let (names, words) = (names.to_lowercase(), words.to_lowercase());
     if has(&words, &RATES) || has(&names, &RATES) {
-        return TooLong::No;
+        return OverflowEvidence::No;
     }
     // The server computes the room for the answer and gets a negative number.
     if has(&words, &OUTPUT_LIMITS) && (words.contains("got -") || words.contains("got: -")) {
-        return TooLong::ByContext;
+        return OverflowEvidence::ByContext;
     }
     let words = OUTPUT_LIMITS.iter().fold(words, |words, limit| words.replace(limit, "{limit}"));
     if is_about_parameter(&words) {
-        return TooLong::No;
+        return OverflowEvidence::No;
     }
     let is_beyond = has(&words, &EXCESS) || words.contains("too small");
     if has(&words, &CONTEXT) && (is_beyond || large_numbers(&words) > 1) {
-        return TooLong::ByContext;
+        return OverflowEvidence::ByContext;
     }
     if has(&letters(&names), &NAMES) {
-        return TooLong::ByContext;
+        return OverflowEvidence::ByContext;
     }
     if has(&words, &OTHER_LIMITS) {
-        return TooLong::No;
+        return OverflowEvidence::No;
     }
     if has(&letters(&words), &NAMES) {
-        return TooLong::ByContext;
+        return OverflowEvidence::ByContext;
     }
     match sentences(&words).any(is_about_input) {
-        true => TooLong::ByInput,
-        false => TooLong::No,
+        true => OverflowEvidence::ByInput,
+        false => OverflowEvidence::No,
     }
 }
 
