@@ -163,8 +163,8 @@ enum Attempt {
     Done(Arc<Compaction>),
     /// No answer of the model would have been summed up.
     Nothing,
-    /// A hook is against it, for this reason.
-    Blocked(Arc<str>),
+    /// A hook blocks it, as the message says.
+    Blocked(String),
     Failed(ModelError),
     /// The unit ends: it was cancelled, or a limit leaves no room for one more
     /// request.
@@ -222,7 +222,7 @@ impl Unit {
             Attempt::Nothing => {
                 Ok("There is nothing to compact: nothing has been answered yet.".into())
             }
-            Attempt::Blocked(reason) => Err(Outcome::failed(FailureKind::Hook, blocked(&reason))),
+            Attempt::Blocked(why) => Err(Outcome::failed(FailureKind::Hook, why)),
             Attempt::Failed(error) => {
                 let message = format!("{NOT_COMPACTED}: {error}");
                 Err(Outcome::failed(error.kind.failure(), message))
@@ -249,7 +249,7 @@ impl Unit {
             Attempt::Nothing if is_too_long => format!("{error}; {PROMPT_TOO_LONG}"),
             Attempt::Nothing => error.to_string(),
             Attempt::Failed(why) => format!("{error}; {NOT_COMPACTED}: {why}"),
-            Attempt::Blocked(reason) => format!("{error}; {NOT_COMPACTED}: {}", blocked(&reason)),
+            Attempt::Blocked(why) => format!("{error}; {NOT_COMPACTED}: {why}"),
         };
         Err(Outcome::failed(error.kind.failure(), message))
     }
@@ -284,7 +284,9 @@ impl Unit {
         }
         let hint = match self.before_compaction(trigger, hint).await {
             Ok(Ok(hint)) => hint,
-            Ok(Err(reason)) => return Attempt::Blocked(reason),
+            Ok(Err(reason)) => {
+                return Attempt::Blocked(format!("a hook blocks the compaction: {reason}"));
+            }
             Err(outcome) => return Attempt::Ends(outcome),
         };
         let summed = match self.sum_up(cut.answered, hint.as_deref(), if_too_long).await {
@@ -442,11 +444,6 @@ impl Unit {
     }
 }
 
-/// Says that a hook is against a compaction.
-fn blocked(reason: &str) -> String {
-    format!("a hook blocks the compaction: {reason}")
-}
-
 /// Rejects a summary without text, or one that the provider withheld a part of. A summary
 /// that stops at the output limit is accepted, with a note.
 fn check(answer: &Answer) -> Result<(), ModelError> {
@@ -455,12 +452,11 @@ fn check(answer: &Answer) -> Result<(), ModelError> {
             let message = "the provider withheld the summary";
             Err(ModelError::new(ModelErrorKind::Request, message))
         }
-        StopReason::EndTurn | StopReason::ToolUse | StopReason::MaxTokens
-            if answer.reply.text.trim().is_empty() =>
-        {
-            Err(ModelError::new(ModelErrorKind::Cut, "the summary is empty"))
+        StopReason::EndTurn | StopReason::ToolUse | StopReason::MaxTokens => {
+            let is_empty = answer.reply.text.trim().is_empty();
+            let error = || ModelError::new(ModelErrorKind::Cut, "the summary is empty");
+            if is_empty { Err(error()) } else { Ok(()) }
         }
-        StopReason::EndTurn | StopReason::ToolUse | StopReason::MaxTokens => Ok(()),
     }
 }
 

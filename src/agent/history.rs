@@ -478,6 +478,17 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_that_fails_leaves_no_prompt_without_an_answer() {
+        let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
+        history.prompted("one".into());
+        let reply = Reply { text: "1".into(), ..Reply::default() };
+        history.replied(&replied(reply, Usage::default()));
+        history.failed(&AfterFailure::Nothing);
+        history.prompted("two".into());
+        assert!(!history.follows_given_up());
+    }
+
+    #[test]
     fn a_joined_prompt_is_a_message_of_its_own_once_those_before_it_are_left_out() {
         let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
         let texts = |history: &History| -> Vec<String> {

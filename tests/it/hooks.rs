@@ -777,7 +777,7 @@ fn hooks_of_the_user_need_no_trust_and_run_in_the_order_they_are_configured() {
     // Another program's settings are its own business.
     std::fs::write(of_claude.join("settings.json"), "{").expect("the place is ours");
     let (_, finished) = prompt(&place, &json!({}), &[]);
-    assert!(finished.exits(0).stderr.contains("warning: hooks of `"), "it is said");
+    assert!(finished.exits(0).stderr.contains("warning: ignoring the hooks in `"), "it is said");
 }
 
 #[tokio::test]

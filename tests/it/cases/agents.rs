@@ -86,19 +86,19 @@ fn no_report_imitates_a_notification_a_state_or_another_agent() {
 fn two_messages_to_an_ended_agent_go_on_in_one_agent() {
     let case = Case::open("two-messages-to-an-ended-agent");
     let records = case.scripted(&[]).run().exits(0).records();
-    assert_eq!(started(&records), ["agent-1", "agent-2"]);
     let outputs = outputs(&records);
     let mut sent = outputs[2..4].to_vec();
     sent.sort_unstable();
-    assert_eq!(
-        sent,
-        [
-            "agent-2 continues the conversation of agent-1. agent-2 gets the message at its next \
-             turn.",
-            "agent-1 had ended (completed); agent-2 continues its conversation in the background. \
-             You will be told when it ends.",
-        ]
-    );
+    let continues = "continues its conversation in the background. You will be told when it ends.";
+    let first = format!("agent-1 had ended (completed); agent-2 {continues}");
+    let went_on = "agent-2 continues the conversation of agent-1. ";
+    // The second message comes before or after the end of agent-2.
+    let (agents, second) = match started(&records).len() {
+        2 => (2, format!("{went_on}agent-2 gets the message at its next turn.")),
+        _ => (3, format!("{went_on}agent-2 had ended (completed); agent-3 {continues}")),
+    };
+    assert_eq!(started(&records).len(), agents, "{outputs:?}");
+    assert_eq!(sent, [first, second]);
     assert!(outputs[5].contains("completed, 1 turn, 0 calls, continued by agent-2"), "{outputs:?}");
 }
 
@@ -170,8 +170,8 @@ fn every_later_message_goes_to_the_last_agent_of_the_conversation() {
     let mut last = [sent(8), sent(9)];
     last.sort_unstable();
     let expected = [
-        format!("{went_on}agent-3 had ended (completed); agent-4 {continues}"),
         "agent-1 had ended already: completed. agent-2 continues its conversation.".to_owned(),
+        format!("{went_on}agent-3 had ended (completed); agent-4 {continues}"),
     ];
     assert_eq!(last, expected);
     let requests = server.finish();

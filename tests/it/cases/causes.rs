@@ -78,7 +78,7 @@ fn every_error_of_git_names_a_way_out() {
         (
             "HEAD",
             |it| std::fs::write(it.place.work().join(".git/HEAD"), "junk").unwrap(),
-            "git does not take ",
+            "git does not recognize ",
             "git symbolic-ref HEAD",
         ),
         (

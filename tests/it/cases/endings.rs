@@ -1,7 +1,7 @@
 //! How an answer of a model ends, and what proves that it is whole.
 
 use serde_json::{Value, json};
-use tine::event::{Outcome, UnitId};
+use tine::event::{EventKind, FailureKind, Outcome, UnitId};
 use tine::message::StopReason;
 use tine::model::api::Kind;
 use tine::model::served::{Served, ServedSettings};
@@ -125,6 +125,14 @@ async fn a_slot_with_an_empty_answer_has_failed() {
     let story = Setup::new(script).run().await;
     let outputs = story.outputs(UnitId::MAIN);
     assert!(outputs[0].contains("the answer is empty"), "{outputs:?}");
+    let kinds = story.events.iter().filter_map(|event| match &event.kind {
+        EventKind::UnitEnded(end) => match &end.outcome {
+            Outcome::Failed(failure) => Some(failure.kind),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), [FailureKind::EmptyAnswer]);
 }
 
 #[tokio::test(start_paused = true)]

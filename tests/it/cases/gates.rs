@@ -236,5 +236,5 @@ fn user_settings_that_cannot_be_read_and_name_hooks_end_the_run() {
     write_user_settings(&place, "{\"model\": \"x\",}");
     let script = json!({ "units": { "main": [{ "text": "END" }] } });
     let finished = place.play(&script, &[]).exits(0);
-    assert!(finished.stderr.contains("/.claude/settings.json` not used: "), "{}", finished.stderr);
+    assert!(finished.stderr.contains("/.claude/settings.json`: "), "{}", finished.stderr);
 }

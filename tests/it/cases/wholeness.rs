@@ -242,8 +242,9 @@ fn a_map_whose_first_ten_rows_fail_alike_begins_no_more_unless_it_is_told_to() {
     assert!(stderr.contains(why) && stderr.contains("`--keep-going` asks all rows"), "{stderr}");
     assert_eq!(run("", missing(), &["--keep-going"]).0, [0, 40, 0]);
     assert_eq!(run("Look at 1.", missing(), &[]).0, [1, 39, 0]);
-    // An answer that is too long says nothing about the other rows.
+    // An answer that is too long or empty says nothing about the other rows.
     assert_eq!(run("", Reaction::stream(HALF), &[]).0, [0, 40, 0]);
+    assert_eq!(run("", Reaction::text_reply(" "), &[]).0, [0, 40, 0]);
 }
 
 #[test]

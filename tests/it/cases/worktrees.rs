@@ -249,7 +249,7 @@ fn ignored_files_come_back_where_nothing_is_and_the_rest_is_named() {
         // The last one is there already, as it is.
         "5 changed files of it put into the workspace",
         "Git ignores some of these files: kept/k, out/deep/latest, out/deep/r.md, out/same, run.log.",
-        "ignored files: .env (the workspace has a different one, which is kept)",
+        "are in the patch but not in the workspace: .env (the workspace has a different one, which is kept)",
         "Deleted with it, since tools can rebuild them: node_modules (1 file, 3 bytes)",
     ];
     play(&repository, &script(&replies, &[], &told), YOLO);
@@ -279,7 +279,7 @@ fn a_worktree_with_work_that_no_patch_holds_stays_until_that_is_gone() {
     let large = [bash("truncate -s 40M big"), bash("git init -q mine; echo m > mine/m")];
     let told = [
         "[It worked in a worktree of its own.]",
-        "only in the worktree, which is kept in ",
+        "These files are only in the kept worktree ",
         "big (1 file, 40 MiB)",
     ];
     play(&repository, &script(&large[..1], &[], &told), YOLO);
