@@ -138,6 +138,7 @@ mod sessions;
 /// The short set-up, and what `tine init` writes.
 mod setup;
 /// A run that lives on from one prompt to the next.
+mod simulation;
 mod sittings;
 /// Skills: typed, opened by the model, found in the project.
 mod skills;
@@ -173,6 +174,7 @@ mod support {
     pub(crate) mod certificates;
     /// A place where calls are judged and run without a model.
     pub(crate) mod desk;
+    pub(crate) mod dice;
     /// Faults that strace injects into the binary.
     pub(crate) mod faults;
     /// Workers of a test.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tine::guard::Decision;
 use tine::guard::shell::Judged;
 
+use crate::support::dice::Dice;
 use crate::support::throwaway::{Throwaway, for_each, shows_denied};
 
 /// How many commands are made; in the long job `TINE_FUZZ_RUNS` says how many,
@@ -182,31 +183,6 @@ const NOISE: &[&str] = &[
     "?", "[", "]", "\n", " ", "\t", "$'", "$(", "${", "\\\n", "''", "\"\"", "-", "--", "=", "%",
     ":", "^", ",", "\r", "\u{a0}", "\u{200b}", "$\"", "<<", "1>", "2>&1", "@(", "\\'", "\\\\",
 ];
-
-/// A stream of numbers that a seed repeats (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        let bound = u64::try_from(bound).expect("a length fits");
-        usize::try_from(self.next() % bound).expect("it is below a length")
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-}
 
 fn command(seed: u64) -> String {
     let mut dice = Dice(seed);

@@ -102,6 +102,8 @@ pub(crate) struct Setup {
     pub(crate) script: Value,
     /// How many units run at once.
     pub(crate) cap: usize,
+    /// The pool of permits; `None` for one of its own.
+    pub(crate) pool: Option<Pool>,
     /// How deep units may nest.
     pub(crate) depth: u32,
     /// Signals, each after so much time.
@@ -149,6 +151,7 @@ impl Setup {
         Self {
             script,
             cap: 8,
+            pool: None,
             depth: 3,
             signals: Vec::new(),
             model: None,
@@ -519,7 +522,9 @@ impl Setup {
             definitions,
             skills: Arc::new(skills),
             workspace: Arc::new(workspace),
-            pool: Pool::new(NonZeroUsize::new(self.cap).expect("a cap is at least 1")),
+            pool: self.pool.clone().unwrap_or_else(|| {
+                Pool::new(NonZeroUsize::new(self.cap).expect("a cap is at least 1"))
+            }),
             executor: Arc::new(Local),
             limits: Limits {
                 max_turns: 50,

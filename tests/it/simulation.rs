@@ -1,0 +1,447 @@
+//! Runs on a bad day, simulated: a provider that is slow, refuses, breaks off and stalls,
+//! cancels at any moment, processes that die, limits that are reached.
+//!
+//! Gate, pool, dispatcher, retries and budgets are the real ones, on paused time. One seed
+//! decides everything that is random, so a seed that fails can be run again by itself:
+//! `TINE_SIMULATION_SEED=N TINE_SIMULATION_RUNS=1 cargo test --test it -- simulation`.
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{self, BoxStream};
+use serde_json::{Value, json};
+use tine::event::{EventKind, UnitId};
+use tine::fanout::Pool;
+use tine::line::Budget;
+use tine::message::{Call, Message, Prefix, Reply, StopReason, Usage};
+use tine::model::gate::{Gate, Lane, Quota};
+use tine::model::retry::Policy;
+use tine::model::{Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
+use tine::run::Signal;
+use tokio::time::Instant;
+
+use crate::fanout::check_invariants;
+use crate::support::dice::Dice;
+use crate::support::inside::{Setup, Story};
+
+/// How many seeds are simulated; `TINE_SIMULATION_RUNS` says otherwise, and
+/// `TINE_SIMULATION_SEED` with which one to begin.
+const RUNS: u64 = 60;
+
+/// Most agents that one run starts.
+const AGENTS_CAP: usize = 24;
+
+/// Longer than any run takes that forgets nobody.
+const FOREVER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How a provider answers one request.
+#[derive(Debug, Clone)]
+enum Reaction {
+    /// After some time.
+    Answers(Duration, Box<Answer>),
+    /// The first piece comes; the rest after some time, or never.
+    Begins(Duration, Result<Box<Answer>, ModelError>),
+    /// Not at all.
+    Fails(Duration, ModelError),
+    /// It panics, as a bug would.
+    Panics,
+}
+
+/// A provider that has a bad day.
+struct Provider {
+    name: Arc<str>,
+    lane: Lane,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    dice: Dice,
+    /// Requests that it serves at once.
+    places: usize,
+    in_flight: usize,
+    /// Those of them that are not of main, and how many there may be.
+    of_agents: usize,
+    cap: usize,
+    agents: usize,
+    requests: u64,
+    /// Until when a unit may not come again.
+    floors: BTreeMap<UnitId, Instant>,
+    /// What must not have happened.
+    violations: Vec<String>,
+}
+
+impl Provider {
+    fn new(name: &str, cap: usize, seed: u64) -> Arc<Self> {
+        let mut dice = Dice(seed);
+        let places = 1 + dice.below(6);
+        let state = State {
+            dice,
+            places,
+            in_flight: 0,
+            of_agents: 0,
+            cap,
+            agents: 0,
+            requests: 0,
+            floors: BTreeMap::new(),
+            violations: Vec::new(),
+        };
+        let lane = Gate::new(None).lane(Quota::default());
+        Arc::new(Self { name: name.into(), lane, state: Arc::new(Mutex::new(state)) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the lock")
+    }
+}
+
+impl State {
+    fn react(&mut self, request: &Request) -> Reaction {
+        self.requests += 1;
+        let (unit, now) = (request.asker.unit, Instant::now());
+        if self.floors.get(&unit).is_some_and(|floor| now < *floor) {
+            self.violations.push(format!("{unit} asks again before it may"));
+        }
+        self.violations.extend(conversation_fault(&request.prefix));
+        let soon = Duration::from_millis(self.dice.between(5, 400));
+        if self.in_flight > self.places {
+            return self.refuse(unit, now + soon, soon);
+        }
+        let later = Duration::from_millis(self.dice.between(50, 5_000));
+        match self.dice.below(60) {
+            0..=2 => self.refuse(unit, now + soon, soon),
+            3 => Reaction::Fails(soon, error(ModelErrorKind::Overloaded, Some(500))),
+            4 => Reaction::Fails(soon, error(ModelErrorKind::Connection, None)),
+            5 => Reaction::Fails(Duration::from_secs(180), error(ModelErrorKind::Silent, None)),
+            6 => {
+                Reaction::Begins(Duration::from_secs(60), Err(error(ModelErrorKind::Silent, None)))
+            }
+            7 | 8 => Reaction::Begins(later, Err(error(ModelErrorKind::Cut, None))),
+            9 => Reaction::Fails(later, error(ModelErrorKind::Unusable, None)),
+            10 => Reaction::Answers(later, Box::new(self.say("", StopReason::EndTurn))),
+            11 => Reaction::Begins(later, Ok(Box::new(self.say("half", StopReason::MaxTokens)))),
+            12 => Reaction::Answers(later, Box::new(self.say("no", StopReason::Refusal))),
+            13 if self.dice.one_in(3) => {
+                Reaction::Fails(soon, error(ModelErrorKind::Request, Some(400)))
+            }
+            14 if self.dice.one_in(4) => Reaction::Panics,
+            15..=20 => Reaction::Begins(later, Ok(Box::new(self.answer(request)))),
+            _ => Reaction::Answers(later, Box::new(self.answer(request))),
+        }
+    }
+
+    fn refuse(&mut self, unit: UnitId, heard: Instant, after: Duration) -> Reaction {
+        let (kind, status) = self.dice.pick(&[
+            (ModelErrorKind::RateLimited, 429),
+            (ModelErrorKind::RateLimited, 529),
+            (ModelErrorKind::Overloaded, 503),
+        ]);
+        let wait = Duration::from_millis(self.dice.between(1, 8_000));
+        let retry_after = (!self.dice.one_in(3)).then_some(wait);
+        if let Some(wait) = retry_after {
+            self.floors.insert(unit, heard + wait);
+        }
+        Reaction::Fails(after, ModelError { retry_after, ..error(kind, Some(status)) })
+    }
+
+    fn say(&mut self, text: &str, stop: StopReason) -> Answer {
+        let reply = Reply { text: text.to_owned(), ..Reply::default() };
+        Answer { reply, usage: self.usage(), stop }
+    }
+
+    fn usage(&mut self) -> Usage {
+        let (input, output) = (self.dice.between(100, 2_000), self.dice.between(1, 300));
+        Usage { input, output, ..Usage::default() }
+    }
+
+    /// Makes a few calls, or says the last word.
+    fn answer(&mut self, request: &Request) -> Answer {
+        let is_main = request.asker.unit == UnitId::MAIN;
+        let most_turns = if is_main { 5 } else { 3 };
+        if request.asker.turn > most_turns || self.dice.one_in(if is_main { 6 } else { 2 }) {
+            return self.say("done", StopReason::EndTurn);
+        }
+        let count = 1 + self.dice.below(3);
+        let calls = (0..count).map(|place| {
+            let (tool, arguments) = self.call(is_main);
+            let id = format!("{}-{}-{place}", request.asker.unit, request.asker.turn);
+            Call { id: id.as_str().into(), tool: tool.to_owned(), arguments: arguments.to_string() }
+        });
+        let reply = Reply { calls: calls.collect(), ..Reply::default() };
+        Answer { reply, usage: self.usage(), stop: StopReason::ToolUse }
+    }
+
+    fn call(&mut self, is_main: bool) -> (&'static str, Value) {
+        let agent = format!("agent-{}", 1 + self.dice.below(self.agents.max(1)));
+        let starts_agents = self.agents < AGENTS_CAP && (is_main || self.dice.one_in(4));
+        match self.dice.below(8) {
+            0..=3 if starts_agents => ("Agent", self.batch()),
+            4 => ("TaskWait", json!({})),
+            5 => ("SendMessage", json!({ "to": agent, "message": "and this" })),
+            6 => ("TaskStop", json!({ "task_id": agent })),
+            7 => ("TaskList", json!({})),
+            _ => ("TodoWrite", json!({ "todos": [] })),
+        }
+    }
+
+    fn batch(&mut self) -> Value {
+        let is_background = self.dice.one_in(3);
+        let size = 1 + self.dice.below(6);
+        self.agents += size;
+        let mut task = || {
+            let kind = self.dice.pick(&["general-purpose", "explore", "fork"]);
+            let mut task =
+                json!({ "description": "task", "prompt": "work", "subagent_type": kind });
+            if self.dice.one_in(4) {
+                task["timeout_s"] = json!(self.dice.between(1, 30));
+            }
+            if self.dice.one_in(4) {
+                task["max_turns"] = json!(self.dice.between(1, 3));
+            }
+            task
+        };
+        if is_background {
+            let mut task = task();
+            task["run_in_background"] = json!(true);
+            return task;
+        }
+        json!({ "tasks": (0..size).map(|_| task()).collect::<Vec<_>>() })
+    }
+}
+
+fn error(kind: ModelErrorKind, status: Option<u16>) -> ModelError {
+    ModelError { status, ..ModelError::new(kind, "a bad day") }
+}
+
+/// Says what no server would accept in a conversation.
+fn conversation_fault(prefix: &Prefix) -> Option<String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut is_answered = true;
+    for message in prefix.messages() {
+        match message {
+            Message::Output { call, output: _ } => {
+                if open.first() != Some(&&*call.0) {
+                    return Some(format!("the output of {call} answers none of {open:?}"));
+                }
+                open.remove(0);
+            }
+            Message::User(_) | Message::Model(_) if !open.is_empty() => {
+                return Some(format!("{open:?} have no output"));
+            }
+            Message::User(_) => is_answered = false,
+            Message::Model(reply) => {
+                open.extend(reply.calls.iter().map(|call| &*call.id.0));
+                is_answered = reply.calls.is_empty();
+            }
+        }
+    }
+    let is_open = !open.is_empty();
+    (is_open || is_answered).then(|| "the last message asks for nothing".to_owned())
+}
+
+/// A request in flight, until it is answered or dropped.
+struct InFlight {
+    state: Arc<Mutex<State>>,
+    is_of_agent: bool,
+}
+
+impl InFlight {
+    fn new(state: &Arc<Mutex<State>>, unit: UnitId) -> Self {
+        let is_of_agent = unit != UnitId::MAIN;
+        let mut counted = state.lock().expect("nothing panics while it holds the lock");
+        counted.in_flight += 1;
+        counted.of_agents += usize::from(is_of_agent);
+        if counted.of_agents > counted.cap {
+            let violation =
+                format!("{} agents ask, and {} may run", counted.of_agents, counted.cap);
+            counted.violations.push(violation);
+        }
+        drop(counted);
+        Self { state: Arc::clone(state), is_of_agent }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut counted = self.state.lock().expect("nothing panics while it holds the lock");
+        counted.in_flight -= 1;
+        counted.of_agents -= usize::from(self.is_of_agent);
+    }
+}
+
+impl Model for Provider {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn lane(&self) -> Option<&Lane> {
+        Some(&self.lane)
+    }
+
+    fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
+        let in_flight = InFlight::new(&self.state, request.asker.unit);
+        let reaction = self.state().react(&request);
+        let finished = |answer: Box<Answer>| Ok(Chunk::Finished(answer));
+        match reaction {
+            Reaction::Answers(after, answer) => after_a_while(after, in_flight, finished(answer)),
+            Reaction::Fails(after, error) => after_a_while(after, in_flight, Err(error)),
+            Reaction::Begins(after, end) => {
+                let first = stream::once(async { Ok(Chunk::Text("half".into())) });
+                first.chain(after_a_while(after, in_flight, end.and_then(finished))).boxed()
+            }
+            Reaction::Panics => panic!("the simulated provider panics"),
+        }
+    }
+}
+
+fn after_a_while(
+    after: Duration,
+    in_flight: InFlight,
+    item: Result<Chunk, ModelError>,
+) -> BoxStream<'static, Result<Chunk, ModelError>> {
+    stream::once(async move {
+        tokio::time::sleep(after).await;
+        drop(in_flight);
+        item
+    })
+    .boxed()
+}
+
+/// One day: its run, and what is checked afterwards.
+struct Day {
+    provider: Arc<Provider>,
+    other: Option<Arc<Provider>>,
+    pool: Pool,
+    cap: usize,
+    budget: Budget,
+    interrupted_at: Option<Duration>,
+    seed: u64,
+}
+
+impl Day {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let cap = 1 + dice.below(8);
+        let budget = Budget {
+            tokens: dice.one_in(4).then(|| dice.between(2_000, 40_000)).and_then(NonZeroU64::new),
+            tool_calls: dice.one_in(6).then(|| u32::try_from(dice.below(20)).expect("it is small")),
+            usd: None,
+        };
+        let interrupted_at = dice.one_in(4).then(|| Duration::from_millis(dice.between(0, 60_000)));
+        let other = dice.one_in(4).then(|| Provider::new("other", cap, dice.next()));
+        let provider = Provider::new("provider", cap, dice.next());
+        let pool = Pool::new(NonZeroUsize::new(cap).expect("it is at least 1"));
+        Self { provider, other, pool, cap, budget, interrupted_at, seed }
+    }
+
+    fn setup(&self) -> Setup {
+        let model = Arc::clone(&self.provider) as Arc<dyn Model>;
+        let fallbacks = self.other.iter().map(|other| Arc::clone(other) as Arc<dyn Model>);
+        let setup = Setup {
+            retries: Policy::default(),
+            seed: self.seed,
+            cap: self.cap,
+            pool: Some(self.pool.clone()),
+            budget: self.budget,
+            fallbacks: fallbacks.collect(),
+            ..Setup::on(model)
+        };
+        match self.interrupted_at {
+            Some(moment) => setup.signal(moment, Signal::Interrupt),
+            None => setup,
+        }
+    }
+
+    /// Runs it, and checks what must hold after each event and at the end.
+    async fn run(&self, run: impl Future<Output = Story>) -> Result<Story, String> {
+        let story = tokio::time::timeout(FOREVER, run).await;
+        let story = story.map_err(|_| "somebody waits for ever".to_owned())?;
+        check_invariants(&story);
+        self.check_budget(&story)?;
+        for provider in self.other.iter().chain([&self.provider]) {
+            let state = provider.state();
+            if let Some(violation) = state.violations.first() {
+                return Err(violation.clone());
+            }
+            if state.in_flight > 0 {
+                return Err(format!("{} requests go on after the end", state.in_flight));
+            }
+        }
+        let permits: Vec<_> = (0..self.cap)
+            .map_while(|_| self.pool.acquire(self.pool.ticket()).now_or_never())
+            .collect();
+        match permits.len() == self.cap
+            && self.pool.acquire(self.pool.ticket()).now_or_never().is_none()
+        {
+            true => Ok(story),
+            false => Err(format!("{} of {} permits are free", permits.len(), self.cap)),
+        }
+    }
+
+    /// No request is begun, and no call run, once a limit is reached.
+    fn check_budget(&self, story: &Story) -> Result<(), String> {
+        let (mut tokens, mut calls) = (0, 0);
+        for event in &story.events {
+            match &event.kind {
+                EventKind::Replied(replied) => tokens += replied.usage.total(),
+                EventKind::RequestFailed(failed) => tokens += failed.usage.total(),
+                EventKind::InvocationStarted { .. } => (tokens, calls) = (0, 0),
+                EventKind::TurnStarted { .. } => {
+                    if self.budget.tokens.is_some_and(|most| tokens >= most.get()) {
+                        return Err(format!("a turn begins after {tokens} tokens"));
+                    }
+                }
+                EventKind::ToolStarted { .. } => {
+                    calls += 1;
+                    if self.budget.tool_calls.is_some_and(|most| calls > most) {
+                        return Err(format!("call {calls} runs"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Simulates one seed. Every fourth process dies somewhere, and another one goes on.
+async fn simulate(seed: u64) -> Result<(), String> {
+    let day = Day::new(seed);
+    let mut story = day.run(day.setup().run()).await?;
+    let mut dice = Dice(!seed);
+    if dice.one_in(4) {
+        let kept = 1 + dice.below(story.events.len());
+        story = day.run(day.setup().run_after(story, kept)).await?;
+    }
+    drop(story);
+    Ok(())
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn a_bad_day_leaves_every_invariant() {
+    let first = number("TINE_SIMULATION_SEED").unwrap_or(0);
+    let runs = number("TINE_SIMULATION_RUNS").unwrap_or(RUNS);
+    for seed in first..first + runs {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("the system has room for a runtime");
+        let simulated = std::panic::AssertUnwindSafe(|| runtime.block_on(simulate(seed)));
+        match std::panic::catch_unwind(simulated) {
+            Ok(Ok(())) => {}
+            Ok(Err(violation)) => panic!("seed {seed}: {violation}"),
+            Err(panic) => {
+                eprintln!("seed {seed}:");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
