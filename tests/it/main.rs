@@ -137,8 +137,9 @@ mod sandbox;
 mod sessions;
 /// The short set-up, and what `tine init` writes.
 mod setup;
-/// A run that lives on from one prompt to the next.
+/// Bad days of a provider, simulated: one seed decides everything.
 mod simulation;
+/// A run that lives on from one prompt to the next.
 mod sittings;
 /// Skills: typed, opened by the model, found in the project.
 mod skills;
