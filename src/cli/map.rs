@@ -343,7 +343,7 @@ fn schema(given: &GivenJson) -> Result<AnswerSchema, Refusal> {
     })?;
     AnswerSchema::parse(text.trim()).map_err(|why| {
         let what = given.file().unwrap_or("--schema");
-        let message = format!("`{what}` is no JSON Schema that can be used: {why}");
+        let message = format!("`{what}` is not a usable JSON Schema: {why}");
         Refusal::new(Exit::BadInput, message)
     })
 }

@@ -293,9 +293,9 @@ fn parse_schema(
         Some(text) => AnswerSchema::parse(text),
         None => AnswerSchema::of(schema),
     };
-    parsed.map(|schema| Some(Arc::new(schema))).map_err(|why| {
-        format!("Parameter \"schema\"{place} is no JSON Schema that can be used: {why}.")
-    })
+    parsed
+        .map(|schema| Some(Arc::new(schema)))
+        .map_err(|why| format!("Parameter \"schema\"{place} is not a usable JSON Schema: {why}."))
 }
 
 fn parse_isolation(fields: &Map<String, Value>, place: &str) -> Result<Option<Isolation>, String> {

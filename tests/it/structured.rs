@@ -258,12 +258,12 @@ fn a_fork_takes_no_schema_and_a_schema_that_cannot_be_used_starts_nothing() {
         ),
         (
             json!({ "tasks": [task("a"), task_with_schema("b", json!({ "type": "text" }))] }),
-            "Parameter \"schema\" in tasks[1] is no JSON Schema that can be used: at `#/type`: must \
+            "Parameter \"schema\" in tasks[1] is not a usable JSON Schema: at `#/type`: must \
              be one of null, boolean, integer, number, string, array and object.",
         ),
         (
             json!({ "tasks": [task_with_schema("a", json!({ "$ref": "http://127.0.0.1:9/" }))] }),
-            "Parameter \"schema\" in tasks[0] is no JSON Schema that can be used: at `#/$ref`: \
+            "Parameter \"schema\" in tasks[0] is not a usable JSON Schema: at `#/$ref`: \
              `http://127.0.0.1:9/` leads out of the schema, and nothing is fetched.",
         ),
     ] {
@@ -361,12 +361,12 @@ fn a_schema_that_cannot_be_used_is_refused_before_anything_runs() {
     let ask = |schema: &str| place.play(&of_main(&[]), &["--json-schema", schema]);
     ask("{\"type\":").refuses(
         42,
-        "error: `--json-schema` is no JSON Schema that can be used: it is not valid JSON: EOF while \
+        "error: `--json-schema` is not a usable JSON Schema: it is not valid JSON: EOF while \
          parsing a value at line 1 column 8\n",
     );
     ask("{\"properties\":{\"a\":{\"$ref\":\"#/x\"}}}").refuses(
         42,
-        "error: `--json-schema` is no JSON Schema that can be used: at `#/properties/a/$ref`: \
+        "error: `--json-schema` is not a usable JSON Schema: at `#/properties/a/$ref`: \
          `#/x` leads nowhere\n",
     );
     ask("none.json").refuses(
@@ -377,7 +377,7 @@ fn a_schema_that_cannot_be_used_is_refused_before_anything_runs() {
     place.write("bad.json", "[]");
     ask("bad.json").refuses(
         42,
-        "error: `bad.json` is no JSON Schema that can be used: at `#`: must be a schema: an \
+        "error: `bad.json` is not a usable JSON Schema: at `#`: must be a schema: an \
          object, true or false\n",
     );
     let deep = format!("{}{{}}{}", "{\"not\":".repeat(200), "}".repeat(200));

@@ -186,7 +186,7 @@ fn answer_schema(flags: &RunFlags) -> Result<Option<Arc<AnswerSchema>>, Refusal>
     })?;
     let parsed = AnswerSchema::parse(text.trim()).map_err(|why| {
         let what = given.file().unwrap_or("--json-schema");
-        let message = format!("`{what}` is no JSON Schema that can be used: {why}");
+        let message = format!("`{what}` is not a usable JSON Schema: {why}");
         Refusal::new(Exit::BadInput, message)
     });
     parsed.map(|schema| Some(Arc::new(schema)))

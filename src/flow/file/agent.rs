@@ -86,8 +86,7 @@ impl Page<'_, '_> {
         if let (Some(_), Some(file)) = (&here, &file) {
             self.error(file.at, "a step has `schema` or `schema_file`, not both".to_owned());
         }
-        let no_schema =
-            |key: &str, why| format!("`{key}` is no JSON Schema that can be used: {why}");
+        let no_schema = |key: &str, why| format!("`{key}` is not a usable JSON Schema: {why}");
         if let Some(field) = here {
             self.table(&field)?;
             let schema = AnswerSchema::of(&self.json(&field)?);

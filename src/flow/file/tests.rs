@@ -340,7 +340,7 @@ fn each_value_that_cannot_be_is_told_with_what_can() {
         ("schema = \"x\"", "`schema` is a string; it must be a table"),
         (
             "schema = { type = \"strin\" }",
-            "`schema` is no JSON Schema that can be used: at `#/type`: must be one of null, boolean, \
+            "`schema` is not a usable JSON Schema: at `#/type`: must be one of null, boolean, \
              integer, number, string, array and object",
         ),
         ("schema_file = \"gone.json\"", "`schema_file` is `gone.json`: there is no such file"),
@@ -472,7 +472,7 @@ fn what_is_wrong_in_a_file_of_its_own_is_told_with_that_files_line() {
             "inner.toml:4: the prompt of `g` names `steps.a.text`: no step has ended before this one",
             "p/b.md:2: `prompt_file` cannot be read: syntax error: unexpected end of variable block",
             "p/c.md:2: the file is not UTF-8 text",
-            "s.json:1: `schema_file` is no JSON Schema that can be used: it is not valid JSON: EOF while \
+            "s.json:1: `schema_file` is not a usable JSON Schema: it is not valid JSON: EOF while \
              parsing an object at line 1 column 1",
         ]
     );

@@ -116,8 +116,8 @@ fn a_schema_that_is_none_is_refused() {
     let place = place(&["a"]);
     place.write("s.json", "{\"type\":");
     for (schema, said) in [
-        ("{\"type\":7}", "error: `--schema` is no JSON Schema that can be used: "),
-        ("s.json", "error: `s.json` is not valid JSON"),
+        ("{\"type\":7}", "error: `--schema` is not a usable JSON Schema: "),
+        ("s.json", "error: `s.json` is not a usable JSON Schema: it is not valid JSON"),
         ("none.json", "error: cannot read `none.json`: "),
     ] {
         let server = echo();
