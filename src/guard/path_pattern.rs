@@ -5,12 +5,16 @@
 //! through symbolic links. A pattern of a rule that allows applies in one reading: a
 //! literal name that exists wins over glob syntax.
 
+mod denial;
+
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 use icu_normalizer::ComposingNormalizerBorrowed;
 
+use self::denial::DenialMatchers;
+pub(super) use self::denial::PathDenial;
 use super::paths;
 
 /// Characters of glob syntax.
@@ -35,8 +39,8 @@ pub(super) struct PathPattern {
     has_one_slash: bool,
     /// Matchers for a rule that allows: of the path itself, and of paths below it.
     allowed: [GlobMatcher; 2],
-    /// The same for a rule that denies. They match folded paths.
-    denied: [GlobMatcher; 2],
+    /// The same for a rule that denies.
+    denied: DenialMatchers,
 }
 
 /// The literal beginning of a pattern.
@@ -71,13 +75,14 @@ impl PathPattern {
         let (parts, ups) = split_parts(absolute.as_deref().unwrap_or(written), is_absolute)?;
         let rest = parts.join("/");
         let rest = if is_absolute { format!("/{rest}") } else { rest };
-        let both = accept_both_readings(&rest)?;
+        // Of the two errors, this one's says more.
+        let denied = DenialMatchers::build(&rest)?;
         Ok(Self {
             text: format!("{}{rest}", "../".repeat(ups)),
             ups,
             has_one_slash,
             allowed: build_matchers(&rest)?,
-            denied: build_matchers(&fold_text(&both))?,
+            denied,
         })
     }
 
@@ -124,24 +129,26 @@ impl PathPattern {
 
     /// Returns whether the pattern denies a path of another machine.
     pub(super) fn denies_elsewhere(&self, path: &Path) -> bool {
-        self.ups == 0 && self.denied.iter().any(|matcher| matcher.is_match(&*fold_path(path)))
+        self.ups == 0 && self.denied.match_path(path)
     }
 
     /// Binds the pattern to a working directory. Resolves the symbolic links that the
     /// pattern names now.
     pub(super) fn denial(&self, root: &Path) -> PathDenial<'_> {
         let root = paths::resolved(root, Path::new("."));
-        let behind_link = self.resolve_link(&root);
-        PathDenial { pattern: self, root, behind_link }
+        let starts = [
+            self.text.starts_with('/').then_some(Path::new("/")),
+            (!self.text.starts_with('/') || self.has_one_slash).then_some(&*root),
+        ];
+        let starts = starts.into_iter().flatten();
+        let behind_links = starts.filter_map(|start| self.resolve_link(start, &root)).collect();
+        PathDenial { pattern: self, root, behind_links }
     }
 
-    /// Returns the target of the symbolic link that the pattern names, and matchers for the
-    /// rest of the pattern.
-    fn resolve_link(&self, root: &Path) -> Option<(PathBuf, [GlobMatcher; 2])> {
-        let mut start = match self.text.starts_with('/') {
-            true => PathBuf::from("/"),
-            false => root.to_owned(),
-        };
+    /// Returns the target of the symbolic link that the pattern names from a directory on,
+    /// and matchers for the rest of the pattern.
+    fn resolve_link(&self, start: &Path, root: &Path) -> Option<(PathBuf, DenialMatchers)> {
+        let mut start = start.to_owned();
         let mut rest: Vec<&str> = self.parts().filter(|part| !part.is_empty()).collect();
         while let Some(part) = rest.first() {
             let next = start.join(part);
@@ -159,34 +166,40 @@ impl PathPattern {
             return None;
         }
         let rest = if rest.is_empty() { "**".to_owned() } else { rest.join("/") };
-        let rest = build_matchers(&fold_text(&accept_both_readings(&rest).ok()?)).ok()?;
-        Some((real, rest))
+        Some((real, DenialMatchers::build(&rest).ok()?))
     }
 
     /// Returns whether a path below a directory may match, without a walk through the
     /// directory. A pattern without glob syntax may match only if its file exists.
     pub(super) fn may_match_below(&self, directory: &Path, root: &Path) -> bool {
         let PatternStart { literal, is_whole } = self.start();
-        // A pattern without a root may match from the working directory on.
-        let start = match &*literal {
-            "/" => PathBuf::from("/"),
-            literal => paths::resolved(root, Path::new(literal)),
+        let directory_folded = fold_path(directory);
+        let other = Path::new(&*directory_folded);
+        let may_match_from = |literal: &str| {
+            let start = match literal {
+                "/" => PathBuf::from("/"),
+                literal => paths::resolved(root, Path::new(literal)),
+            };
+            let start_folded = fold_path(&start);
+            let one = Path::new(&*start_folded);
+            match is_whole {
+                true => one.starts_with(other) && is_there_in_any_case(&start),
+                false => one.starts_with(other) || other.starts_with(one),
+            }
         };
-        let (start_folded, directory_folded) = (fold_path(&start), fold_path(directory));
-        let (one, other) = (Path::new(&*start_folded), Path::new(&*directory_folded));
-        match is_whole {
-            true => one.starts_with(other) && is_there_in_any_case(&start),
-            false => one.starts_with(other) || other.starts_with(one),
-        }
+        // A pattern without a root may match from the working directory on.
+        may_match_from(&literal)
+            || self.has_one_slash && may_match_from(literal.trim_start_matches('/'))
     }
 
     /// The same for a directory on another machine whose copy is `here`.
     pub(super) fn may_match_below_elsewhere(&self, directory: &Path, here: &Path) -> bool {
         let PatternStart { literal, is_whole } = self.start();
-        let start = Path::new(&literal);
+        let (literal, directory) = (fold_text(&literal), fold_path(directory));
+        let (start, directory) = (Path::new(&literal), Path::new(&*directory));
         if is_whole {
             let below = start.strip_prefix(directory);
-            return below.is_ok_and(|below| here.join(below).symlink_metadata().is_ok());
+            return below.is_ok_and(|below| is_there_in_any_case(&here.join(below)));
         }
         start.is_absolute() && (start.starts_with(directory) || directory.starts_with(start))
     }
@@ -234,35 +247,6 @@ impl PathPattern {
     }
 }
 
-/// A pattern of a rule that denies, bound to a working directory.
-#[derive(Debug)]
-pub(super) struct PathDenial<'a> {
-    pattern: &'a PathPattern,
-    /// The resolved working directory.
-    root: PathBuf,
-    behind_link: Option<(PathBuf, [GlobMatcher; 2])>,
-}
-
-impl PathDenial<'_> {
-    /// Returns whether the pattern denies a resolved path.
-    pub(super) fn covers(&self, path: &Path) -> bool {
-        let Self { pattern, root, behind_link } = self;
-        let matches = |matchers: &[GlobMatcher; 2], text: &str| {
-            matchers.iter().any(|matcher| matcher.is_match(text))
-        };
-        let is_denied = |text: &str| matches(&pattern.denied, text);
-        let behind = behind_link.as_ref().and_then(|(start, rest)| {
-            Some(matches(rest, &fold_path(path.strip_prefix(start).ok()?)))
-        });
-        let relative = pattern.below_start(path, root).map(fold_path);
-        (pattern.ups == 0 && is_denied(&fold_path(path)))
-            || relative.as_deref().is_some_and(is_denied)
-            || (pattern.has_one_slash
-                && relative.is_some_and(|relative| is_denied(&format!("/{relative}"))))
-            || behind.unwrap_or(false)
-    }
-}
-
 /// Returns the pattern behind `~` or `$HOME`; `None` if there is neither.
 pub(super) fn rest_of_home(written: &str) -> Option<&str> {
     let mut rests = HOMES.iter().filter_map(|name| written.strip_prefix(name));
@@ -286,10 +270,24 @@ fn split_parts(text: &str, is_absolute: bool) -> Result<(Vec<&str>, usize), Patt
     Ok((parts, ups))
 }
 
+/// Whether matchers distinguish ASCII letters by their case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Case {
+    Kept,
+    Ignored,
+}
+
 /// Builds the matchers of a pattern and of all paths below it.
 fn build_matchers(pattern: &str) -> Result<[GlobMatcher; 2], PatternError> {
+    build_matchers_in(pattern, Case::Kept)
+}
+
+fn build_matchers_in(pattern: &str, case: Case) -> Result<[GlobMatcher; 2], PatternError> {
     let build = |pattern: &str| {
-        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+        let glob = GlobBuilder::new(pattern)
+            .literal_separator(true)
+            .case_insensitive(case == Case::Ignored)
+            .build();
         glob.map(|glob| glob.compile_matcher())
             .map_err(|error| unreadable_pattern(&error.to_string()))
     };
@@ -496,9 +494,24 @@ mod tests {
             ("../*/real/key", "real/key"),
             ("../other/x", "../other/x"),
             ("/real/key", "real/key"),
+            ("/link/key", "link/key"),
+            ("/link/**", "link/deep/key"),
+            ("/LINK/../link", "link/key"),
             ("REAL/Key", "real/key"),
             ("real/key", "Real/KEY"),
             ("Straße/Ä", "straße/a\u{308}"),
+            ("real/[!A-Z]*", "real/notes.txt"),
+            ("real/[^A-M]*", "real/dir/key"),
+            ("real/[!A-Z][!A-Z]y", "real/key"),
+            ("real/[!K]ey", "real/key"),
+            ("real/{[!A-Z]*,x}/key", "real/deep/key"),
+            ("link/[!A-Z]*", "link/key"),
+            ("[Z-a]lpha", "alpha"),
+            ("REAL/[Z-a]*", "real/zeta"),
+            ("[A-Z]*", "notes.txt"),
+            ("[a-z]*.TXT", "NOTES.txt"),
+            ("[[]Z-a]", "[Z-A]"),
+            ("Ä[Z-a]", "a\u{308}z"),
             ("caf\u{e9}.txt", "cafe\u{301}.txt"),
             ("cafe\u{301}.txt", "caf\u{e9}.txt"),
             ("link/key", "link/key"),
@@ -528,6 +541,10 @@ mod tests {
             ("../other/x", "other/x"),
             ("../x", "x"),
             ("./~/x", "x"),
+            ("//link/key", "link/key"),
+            ("real/[!A-Z]*", "real/Notes.txt"),
+            ("real/[!a-z]*", "real/notes.txt"),
+            ("[Z-a]lpha", "beta"),
         ] {
             let pattern_read = PathPattern::parse(pattern, None).unwrap();
             let path = paths::resolved(&root, Path::new(path));
@@ -575,6 +592,7 @@ mod tests {
             ("a}", "`}` has no matching `{`"),
             ("{[a,b}", "`[` is not closed"),
             ("a/*/../b", "`..` after `*`"),
+            ("[z-a]", "invalid range"),
             ("~root/x", "begins with `~root`"),
         ] {
             let error = PathPattern::parse(pattern, None).unwrap_err();
@@ -586,11 +604,42 @@ mod tests {
     fn a_search_below_a_directory_is_about_a_file_in_another_case() {
         let (_place, root) = place();
         let real = root.join("real");
-        for (pattern, expected) in
-            [("REAL/KEY", true), ("real/none", false), ("real/*.x", true), ("app/x", false)]
-        {
+        for (pattern, expected) in [
+            ("REAL/KEY", true),
+            ("real/none", false),
+            ("real/*.x", true),
+            ("app/x", false),
+            ("/real/key", true),
+            ("/REAL/Key", true),
+            ("/real/none", false),
+            ("/real/**", true),
+            ("/real/[k]ey", true),
+            ("/*/key", true),
+            ("/**/*.key", true),
+            ("/link/*.x", true),
+            ("/app/**", false),
+            ("//real/**", false),
+        ] {
             let read = PathPattern::parse(pattern, None).unwrap();
             assert_eq!(read.may_match_below(&real, &root), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_search_of_a_copy_is_about_a_file_of_the_original_in_another_case() {
+        let (_place, root) = place();
+        let real = root.join("real");
+        for (pattern, expected) in [
+            ("//far/w/real/key", true),
+            ("//far/W/REAL/KEY", true),
+            ("//FAR/w/real/*.x", true),
+            ("//far/W/**", true),
+            ("//far/W/real/none", false),
+            ("//far/w/app/**", false),
+        ] {
+            let read = PathPattern::parse(pattern, None).unwrap();
+            let far = Path::new("/far/w/Real");
+            assert_eq!(read.may_match_below_elsewhere(far, &real), expected, "{pattern}");
         }
     }
 }
