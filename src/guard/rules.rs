@@ -183,7 +183,10 @@ fn explain_no_match(tool: &str, written: &str) -> Option<String> {
             "is read as a {what} that includes the quotes: {written}; remove the quotes"
         ));
     }
-    let prefix = PREFIXES.iter().find(|prefix| written.starts_with(**prefix));
+    let prefix = PREFIXES.iter().find(|prefix| {
+        // `Bash(file:*)` is about the program `file`.
+        written.strip_prefix(**prefix).is_some_and(|rest| what == "path" || rest != "*")
+    });
     if let Some(prefix) = prefix.filter(|prefix| (tool, **prefix) != ("WebFetch", "domain:")) {
         return Some(format!(
             "is read as a {what} that begins with `{prefix}`; write only what follows the prefix"
@@ -463,6 +466,9 @@ mod tests {
             ("Bash(command:rm *)", "is read as a command that begins with `command:`"),
             ("Read(domain:x.org)", "is read as a path that begins with `domain:`"),
             ("Read(file:///etc/x)", "is read as a path that begins with `file:`"),
+            ("Read(file:*)", "is read as a path that begins with `file:`"),
+            ("Bash(file: *)", "is read as a command that begins with `file:`"),
+            ("Bash(regex:.*)", "is read as a command that begins with `regex:`"),
             ("Read(app/[id)", "cannot be read: `[` is not closed; in a name write `[[]` for `[`"),
             ("Read(~root/x)", "begins with `~root`"),
             ("WebFetch(example.com)", "names no site"),
@@ -470,6 +476,25 @@ mod tests {
         ] {
             let error = rule.parse::<Rule>().unwrap_err().to_string();
             assert!(error.contains(expected), "{rule}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_program_may_have_the_name_of_a_prefix() {
+        for (rule, command, denied) in [
+            ("Bash(file:*)", "file -b x", true),
+            ("Bash(file:*)", "files x", false),
+            ("Bash(path:*)", "path", true),
+            ("Bash(command:*)", "command -v ls", true),
+            ("Bash(glob:*)", "ls | glob '*.rs'", true),
+            ("Bash(regex:*)", "regex x y", true),
+            ("Bash(prefix:*)", "prefix", true),
+            ("run_shell_command(file)", "file x", true),
+        ] {
+            check_denies(rule, bash(command), denied);
+        }
+        for rule in ["Skill(file:*)", "Agent(path:*)", " Bash( file:* ) "] {
+            assert!(rule.parse::<Rule>().is_ok(), "{rule}");
         }
     }
 
