@@ -53,12 +53,12 @@ impl Matcher {
         if let Some(names) = parts.iter().map(name).collect() {
             return Ok(Self::Names(names));
         }
+        if parts.iter().any(|part| matches!(part, MatcherPart::Pattern("*"))) {
+            return Ok(Self::Any);
+        }
         let has_rule = parts.iter().any(|part| matches!(part, MatcherPart::Rule(_)));
-        let pattern = match has_rule {
-            // Without a rule a comma may be part of the expression.
-            false => text.to_owned(),
-            true => parts.iter().map(MatcherPart::pattern).collect::<Vec<_>>().join("|"),
-        };
+        let patterns: Vec<String> = parts.iter().map(|part| part.pattern(has_rule)).collect();
+        let pattern = patterns.join("|");
         let pattern = Regex::new(&pattern).map_err(|error| error.to_string())?;
         Ok(Self::Pattern(Arc::new(pattern)))
     }
@@ -71,7 +71,9 @@ impl Matcher {
             Self::Names(names) => names.join("|"),
             Self::Pattern(pattern) => pattern.as_str().to_owned(),
         };
-        let may_be_of_server = text.contains("mcp") || text.contains("__");
+        // No tool of a server has such a character in its name.
+        let may_be_of_server = (text.contains("mcp") || text.contains("__"))
+            && !text.contains([' ', ';', '&', '"', '\'', '`']);
         let matches = |tool: &str| self.matches(&names_of(tool));
         let is_known = match self {
             Self::Any | Self::Pattern(_) => false,
@@ -125,13 +127,18 @@ impl<'a> MatcherPart<'a> {
         tool_of_rule(text).map_or(Self::Pattern(text), Self::Rule)
     }
 
-    /// Returns the alternative as a regular expression.
-    fn pattern(&self) -> String {
+    /// Returns the alternative as a regular expression. Among other expressions a name may
+    /// match anywhere, as in Claude Code; in a list that `has_rule` it is a tool's name.
+    fn pattern(&self, has_rule: bool) -> String {
+        let whole = |tool: &str| match tool_name::canonical(tool) {
+            name if name == tool => format!("(?i:^{tool}$)"),
+            name => format!("(?i:^(?:{tool}|{name})$)"),
+        };
         match self {
-            Self::Name(tool) | Self::Rule(tool) => {
-                format!("(?i:^(?:{tool}|{})$)", tool_name::canonical(tool))
-            }
-            Self::Pattern(text) => (*text).to_owned(),
+            Self::Name(tool) if has_rule => whole(tool),
+            Self::Name(tool) => format!("{tool}|{}", whole(tool)),
+            Self::Rule(tool) => whole(tool),
+            Self::Pattern(text) => with_bars(text),
         }
     }
 }
@@ -154,6 +161,37 @@ fn alternatives(text: &str) -> Vec<&str> {
     }
     parts.push(&text[start..]);
     parts
+}
+
+/// Returns an expression with each separator as a bar, without white space around it. No
+/// name contains a comma, so one outside of a class or a repetition separates names.
+fn with_bars(text: &str) -> String {
+    let (mut written, mut kept, mut is_escaped, mut closer) = (String::new(), 0, false, None);
+    for c in text.chars() {
+        let is_behind_bar = written.len() > kept && written.ends_with('|');
+        match c {
+            _ if is_escaped => {
+                written.push(c);
+                kept = written.len();
+            }
+            '|' | ',' if closer.is_none() => {
+                written.truncate(written.trim_end().len().max(kept));
+                written.push('|');
+            }
+            c if c.is_whitespace() && closer.is_none() && is_behind_bar => {}
+            c => {
+                closer = match (closer, c) {
+                    (None, '[') => Some(']'),
+                    (None, '{') => Some('}'),
+                    (Some(end), c) if end == c => None,
+                    (closer, _) => closer,
+                };
+                written.push(c);
+            }
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    written
 }
 
 /// Returns the tool of a permission rule such as `Bash(git *)` or `Read(.env)`, which as
@@ -243,6 +281,24 @@ mod tests {
     }
 
     #[test]
+    fn names_and_patterns_may_be_listed_with_commas_and_blanks() {
+        let of_server = "mcp__github__push";
+        check("Bash, mcp__github__.*", &["Bash", of_server], &["Read", "mcp__a__b"]);
+        check("mcp__github__.*,Write", &[of_server, "Write", "ApplyPatch"], &["Read"]);
+        check("Bash | mcp__github__.*", &["Bash", of_server], &["Read"]);
+        check("^(Bash, mcp__github__.*)$", &["Bash", of_server], &["Read"]);
+        check("(Bash | mcp__github__.*)", &["Bash", of_server], &["Read"]);
+        check("Bash(rm:*), mcp__github__(push, pull)", &["Bash", of_server], &["Read"]);
+        check("bash|mcp__github__.*", &["Bash", of_server], &["Read"]);
+        check("shell, ^mcp__", &[of_server], &["Read"]);
+        check("Bash, *", &["Bash", "Read", of_server], &[]);
+        check("Bash|*", &["Bash", "Read"], &[]);
+        check("mcp__[a-z, ]{1,9}__push, Read", &[of_server, "Read"], &["Bash"]);
+        check("Bash|mcp__.*", &["Bash", "BashOutput", of_server], &["Read"]);
+        check("Write\\|, mcp__.*", &[of_server], &["Write"]);
+    }
+
+    #[test]
     fn a_pattern_that_gives_up_on_a_name_matches_it() {
         // The search exceeds the engine's limit of backtracking.
         check("(a|b|ab)*(?>x)", &[&"ab".repeat(40)], &["Read"]);
@@ -266,6 +322,11 @@ mod tests {
             ("", None),
             ("mcp__a__.*", None),
             (".*__delete", None),
+            ("Bash; mcp__a__.*", Some("Bash; mcp__a__.*")),
+            ("Bash mcp__a__b", Some("Bash mcp__a__b")),
+            ("'mcp__a__.*'", Some("'mcp__a__.*'")),
+            ("mcp__a__x && mcp__a__.*", Some("mcp__a__x && mcp__a__.*")),
+            ("(Bsh , mcp__a__.*)", None),
         ] {
             let unmatched = Matcher::parse(text).unwrap().unmatched_text();
             assert_eq!(unmatched.as_deref(), expected, "{text}");
