@@ -18,7 +18,7 @@ use crate::json_text;
 pub(super) const OF_CLAUDE: &str = ".claude/settings.json";
 
 /// Key of the hooks in settings.
-const HOOKS_KEY: &[u8] = b"hooks";
+const HOOKS_KEY: &str = "hooks";
 
 /// Returns the hooks in the order in which they count: the configuration's, the
 /// user's own of Claude Code, the trusted repository's, those of a flag, and last
@@ -74,22 +74,30 @@ pub(super) fn load(
     Ok(hooks)
 }
 
-/// Reads the user's hooks for another harness. If the file cannot be read and names
-/// `hooks`, the run is refused: one of them may be a gate.
+/// Reads the user's hooks for another harness. The run is refused if the file cannot be
+/// read as text, or is malformed and names `hooks`: one of them may be a gate.
 fn of_user(path: &Path) -> Result<Vec<Hook>, Refusal> {
     let name = path.display().to_string();
-    let found = match config::read_file(path) {
+    let unreadable = |why: &str| {
+        let message = format!("hooks of `{name}` cannot be used: it cannot be read: {why}");
+        Refusal::new(Exit::BadConfig, message).hint(
+            "make it a readable UTF-8 file, or run without your own settings: `--setting-sources \
+             project`",
+        )
+    };
+    let text = match config::read_file(path) {
+        Ok(Some(text)) => text,
+        // The file that a dangling link names may hold gates: a file system that is not
+        // mounted yet, for one.
+        Ok(None) if path.ancestors().take(2).any(|it| it.is_symlink() && !it.exists()) => {
+            return Err(unreadable("it is a link that leads to no file"));
+        }
         Ok(None) => return Ok(Vec::new()),
-        Ok(Some(text)) => of_text(&text, Brought::Along, &name),
-        Err(error) => Err(error.to_string()),
+        Err(error) => return Err(unreadable(&error.to_string())),
     };
-    let names_hooks = || {
-        let bytes = std::fs::read(path).unwrap_or_default();
-        bytes.windows(HOOKS_KEY.len()).any(|part| part == HOOKS_KEY)
-    };
-    match found {
+    match of_text(&text, Brought::Along, &name) {
         Ok(hooks) => Ok(hooks),
-        Err(why) if names_hooks() => Err(refuse(&name, &why)),
+        Err(why) if text.contains(HOOKS_KEY) => Err(refuse(&name, &why)),
         Err(why) => {
             super::say(&format!("warning: ignoring the hooks in `{name}`: {why}"));
             Ok(Vec::new())
