@@ -18,6 +18,7 @@ mod matcher;
 mod occasion;
 mod process;
 mod remedy;
+mod repeated;
 mod reply;
 mod settings;
 mod unawaited;
@@ -377,7 +378,9 @@ impl Asking<'_> {
             Ended::TimedOut { .. } | Ended::Cancelled | Ended::NotStarted(_) => None,
         };
         let remedy = remedy::find_remedy(&ended, command, &order.directory);
+        let is_repeated = ended.repeats(input);
         let reply = Reply::of_command(self.hook.event, ended, self.hook.limit);
+        let reply = if is_repeated { reply.without_grants(self.hook.event) } else { reply };
         (reply.with_remedy(remedy), exit_code)
     }
 

@@ -6,6 +6,9 @@
 
 use serde_json::{Map, Value};
 
+use super::answer::names_restriction;
+use super::repeated::KeptValue;
+
 /// Maximum failed attempts to parse an object. Each attempt may scan the rest of the
 /// output, which may be a megabyte.
 const FAILURES_CAP: usize = 64;
@@ -26,6 +29,8 @@ pub(super) struct PrintedObjects {
     pub(super) is_alone: bool,
     /// The parse error of text that looks like an answer.
     pub(super) unread: Option<String>,
+    /// The parse error of an object at the end of the output that names a key that may deny.
+    pub(super) unread_at_end: Option<String>,
 }
 
 /// One JSON object of an output.
@@ -42,14 +47,13 @@ impl PrintedObjects {
     pub(super) fn read(printed: &str) -> Self {
         let text = trim_marks(printed);
         match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => {
+            Ok(KeptValue(Value::Object(fields))) => {
                 let objects = vec![PrintedObject { fields, is_at_an_end: true }];
-                return Self { objects, is_alone: true, unread: None };
+                return Self { objects, is_alone: true, ..Self::default() };
             }
             // An object that was encoded twice.
-            Ok(Value::String(inner)) if trim_marks(&inner).starts_with('{') => {
-                let Self { objects, is_alone: _, unread } = Self::scan(trim_marks(&inner));
-                return Self { objects, is_alone: false, unread };
+            Ok(KeptValue(Value::String(inner))) if trim_marks(&inner).starts_with('{') => {
+                return Self::scan(trim_marks(&inner));
             }
             Ok(_) | Err(_) => {}
         }
@@ -63,7 +67,9 @@ impl PrintedObjects {
         let (mut outside, mut end) = (String::new(), 0);
         while let Some(start) = text[at..].find('{').map(|offset| at + offset) {
             if failures >= FAILURES_CAP {
-                found.unread = Some("it has too many `{` outside of JSON objects".to_owned());
+                let why = "it holds too many braces that begin no object".to_owned();
+                found.unread_at_end = names_restriction(&text[start..]).then(|| why.clone());
+                found.unread = Some(why);
                 break;
             }
             let mut objects = serde_json::Deserializer::from_str(&text[start..]).into_iter();
@@ -71,18 +77,24 @@ impl PrintedObjects {
             let before = text[..start].trim_end_matches(is_gap);
             let begins_line = before.is_empty() || before.ends_with('\n');
             match objects.next() {
-                Some(Ok(Value::Object(fields))) => {
+                Some(Ok(KeptValue(Value::Object(fields)))) => {
                     at = start + objects.byte_offset();
                     outside.push_str(&text[end..start]);
                     end = at;
                     let is_first = trim_marks(&text[..start]).is_empty();
-                    let is_last = trim_marks(&text[at..]).trim_matches('`').trim().is_empty();
+                    // A quote in the wrong place may have ended it early in its line.
+                    let (_, behind) = text[at..].split_once('\n').unwrap_or_default();
+                    let is_last = trim_marks(behind).trim_matches('`').trim().is_empty();
                     let is_at_an_end = begins_line && (is_first || is_last);
                     found.objects.push(PrintedObject { fields, is_at_an_end });
                 }
                 other => {
                     (failures, at) = (failures + 1, start + 1);
                     if let Some(Err(error)) = other.filter(|_| begins_line) {
+                        let rest = &text[start..];
+                        if reaches_end(rest) && names_restriction(rest) {
+                            found.unread_at_end.get_or_insert_with(|| error.to_string());
+                        }
                         found.unread.get_or_insert_with(|| error.to_string());
                     }
                 }
@@ -99,6 +111,25 @@ impl PrintedObjects {
         }
         found
     }
+}
+
+/// Returns whether a malformed object that begins a text may end with it. A quote in the
+/// wrong place hides where it ends, so a closed one counts only if it has lines behind it.
+fn reaches_end(text: &str) -> bool {
+    let text = trim_marks(trim_marks(text).trim_end_matches('`'));
+    let (mut depth, mut is_quoted, mut is_escaped) = (0_u32, false, false);
+    let is_closed = text.chars().any(|c| {
+        match c {
+            _ if is_escaped => {}
+            '"' => is_quoted = !is_quoted,
+            '{' if !is_quoted => depth += 1,
+            '}' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+        is_escaped = c == '\\' && !is_escaped;
+        depth == 0
+    });
+    !is_closed || text.ends_with('}') || !text.contains('\n')
 }
 
 /// Returns the first lines of a text, so that people can find the program that printed it.
@@ -187,5 +218,31 @@ mod tests {
         }
         let braces = "{\n".repeat(1_000_000);
         assert!(PrintedObjects::read(&braces).unread.is_some());
+    }
+
+    #[test]
+    fn a_malformed_answer_at_the_end_is_told_from_a_sample() {
+        let bad = r#"{"decision":"block","reason":"x",}"#;
+        let braces = "{ a\n".repeat(100);
+        for (printed, expected) in [
+            (format!("banner\n{bad}"), true),
+            (format!("banner\n  {bad}\r\n"), true),
+            (format!("banner\n```json\n{bad}\n```\n"), true),
+            ("banner\n{\"decision\":\"block\",\"reason\":\"a\nb\"}".to_owned(), true),
+            ("banner\n{\"blocked\":true,\"reason\":\"a \"}\" b\"}".to_owned(), true),
+            ("banner\n{'permission_decision': 'deny'}".to_owned(), true),
+            ("banner\n{ continue: false }".to_owned(), true),
+            ("banner\n{\n  \"allow\" = false\n}".to_owned(), true),
+            ("banner\n{\"decision\":\"block\",\"rea".to_owned(), true),
+            (format!("{braces}{bad}"), true),
+            (format!("answer\n{bad}\nto stop a call"), false),
+            ("fn a()\n{\n    b();\n}".to_owned(), false),
+            ("the decision: none\n{ a\n".to_owned(), false),
+            (braces, false),
+        ] {
+            let found = PrintedObjects::read(&printed);
+            let is_answer = found.objects.iter().any(|object| object.is_at_an_end);
+            assert_eq!(found.unread_at_end.is_some() || is_answer, expected, "{found:?}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{interval, timeout};
@@ -63,6 +64,18 @@ pub(super) enum Ended {
     Cancelled,
     /// It never ran.
     NotStarted(io::Error),
+}
+
+impl Ended {
+    /// Returns whether all that was printed is part of the hook's input, so that a model or
+    /// a tool may have written it.
+    pub(super) fn repeats(&self, input: &Value) -> bool {
+        let Self::Exited { status: _, stdout, stderr: _ } = self else { return false };
+        let printed = String::from_utf8_lossy(stdout);
+        let escaped = Value::from(printed.trim()).to_string();
+        // Without the quotes around it.
+        printed.contains('{') && input.to_string().contains(&escaped[1..escaped.len() - 1])
+    }
 }
 
 /// Runs a command to its end. When this returns, nothing of its group still

@@ -35,6 +35,19 @@ const HALF_JSON: &str = "it printed JSON among other lines, so all of it is text
 const NOT_ALONE: &str =
     "its permission does not count: the output must be one JSON object and nothing else";
 
+/// Message about a text for the model that does not count.
+const CONTEXT_NOT_ALONE: &str =
+    "its `additionalContext` does not count: it printed more than one JSON object and nothing else";
+
+/// Reason why an answer fails that changes something.
+const CHANGE_NOT_ALONE: &str =
+    "`updatedInput` and `updatedToolOutput` count only if one JSON object is all that is printed";
+
+/// Reason why a change fails, and message about permission that does not count, if the hook
+/// has only repeated what it was told.
+const REPEATED: &str =
+    "its answer does not count: it is part of the hook's input, where a model may have written it";
+
 /// What one hook says.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reply {
@@ -152,6 +165,21 @@ impl Reply {
         Self::failed(format!("was not run: {why}"))
     }
 
+    /// Returns the same without what it grants or changes, for an answer that is part of the
+    /// hook's input. A denial counts.
+    pub(super) fn without_grants(self, event: HookEvent) -> Self {
+        let restricts = self.stop.is_some() || self.wish == Some(HookDecision::Deny);
+        if !restricts && (self.input.is_some() || self.output.is_some()) {
+            return Self::failed(REPEATED);
+        }
+        let (wish, message) = match self.wish {
+            Some(HookDecision::Allow) => (None, REPEATED.into()),
+            wish => (wish, self.message),
+        };
+        let context = if takes_text(event) { self.context } else { Arc::default() };
+        Self { wish, message, input: None, output: None, context, ..self }
+    }
+
     /// Adds a remedy to a failure's reason.
     pub(super) fn with_remedy(self, remedy: Option<String>) -> Self {
         let Some(remedy) = remedy.filter(|_| self.outcome == HookOutcome::Failed) else {
@@ -208,7 +236,8 @@ impl Reply {
 
     /// What was printed with exit status 0. The error says what is wrong.
     fn of_text(event: HookEvent, printed: &str) -> Result<Self, String> {
-        let PrintedObjects { objects, is_alone, unread } = PrintedObjects::read(printed);
+        let PrintedObjects { objects, is_alone, unread, unread_at_end } =
+            PrintedObjects::read(printed);
         let unreadable = |why: String| {
             format!("printed JSON that cannot be read: {why}; it began: {}", first_lines(printed))
         };
@@ -216,7 +245,8 @@ impl Reply {
             if let Some(restriction) = Self::find_restriction(event, printed) {
                 return Ok(restriction);
             }
-            if let Some(why) = unread.filter(|_| printed.starts_with(['{', '\u{feff}'])) {
+            let at_start = unread.filter(|_| printed.starts_with(['{', '\u{feff}']));
+            if let Some(why) = at_start.or(unread_at_end.filter(|_| blocks(event))) {
                 return Err(unreadable(why));
             }
             // A text for a model may contain code, but should not contain an answer.
@@ -236,7 +266,7 @@ impl Reply {
 
     /// Combines the answers of one output. One that cannot be understood fails the whole,
     /// unless another one denies. If the answer is not alone in the output, the model may
-    /// have written it, so it grants nothing.
+    /// have written it, so it grants nothing, and one that changes something fails.
     fn combine(event: HookEvent, answers: Vec<HookAnswer>, is_alone: bool) -> Result<Self, String> {
         let restricts = answers.iter().any(HookAnswer::restricts);
         let mut reply = Self::default();
@@ -252,8 +282,8 @@ impl Reply {
             {
                 (reply.wish, reply.reason) = (decision.or(reply.wish), reason);
             }
-            if reply.input.is_some() && input.is_some() && reply.input != input {
-                return Err("answered with two different values of `updatedInput`".to_owned());
+            if !is_alone && !restricts && (input.is_some() || output.is_some()) {
+                return Err(CHANGE_NOT_ALONE.to_owned());
             }
             reply.input = input.or(reply.input);
             reply.stop = stop.or(reply.stop);
@@ -261,10 +291,16 @@ impl Reply {
             reply.context = if context.is_empty() { reply.context } else { context };
             reply.message = if message.is_empty() { reply.message } else { message };
         }
-        if !is_alone && reply.wish == Some(HookDecision::Allow) {
+        if is_alone {
+            return Ok(reply);
+        }
+        if !reply.context.is_empty() && !restricts {
+            reply.message = CONTEXT_NOT_ALONE.into();
+        }
+        if reply.wish == Some(HookDecision::Allow) {
             (reply.wish, reply.message) = (None, NOT_ALONE.into());
         }
-        Ok(reply)
+        Ok(Self { input: None, output: None, context: Arc::default(), ..reply })
     }
 
     /// Cuts what is too long for whoever reads it.

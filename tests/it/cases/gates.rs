@@ -1,5 +1,7 @@
 //! Hooks and rules that cannot be understood: the call does not run.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::support::play::Case;
@@ -59,9 +61,41 @@ fn a_gate_that_cannot_be_understood_stays_shut() {
         ("printf '\\357\\273\\277{\"decision\":\"Reject\",\"reason\":\"so\"}\\r\\n'", "no: so"),
         ("echo '```json'; echo '{\"deny\": true, \"reason\": 5}'; echo '```'", "no: 5"),
         ("echo '{\"decision\":\"block\",\"reason\":\"so\"}'; echo bye; exit 3", "no: so"),
+        ("echo '{\"blocked\":\"true\",\"reason\":\"so\"}'", "no: so"),
+        ("echo '{\"cancel\":true,\"errorMessage\":\"so\"}'", "no: so"),
+        ("echo '{\"action\":\"block\",\"reason\":\"so\"}'", "no: so"),
+        ("echo '{\"blocked\":\"rm\"}'", "unknown `blocked` `rm` (expected `true` or `false`)"),
+        ("echo '{\"permission\":\"denyy\"}'", "unknown `permission` `denyy`"),
+        ("echo '{\"decision\":\"block\",\"reason\":\"so\",\"decision\":\"approve\"}'", "no: so"),
+        ("echo 'x {\"updatedInput\":{\"file_path\":\"n.txt\"}}'", "count only if one JSON object"),
     ] {
         let (output, is_written) = writes(&place, &hook("PreToolUse", command));
         assert!(output.contains(expected) && !is_written, "{command}: {output}");
+    }
+}
+
+#[test]
+fn a_hook_that_prints_a_command_takes_no_arguments_from_it() {
+    let place = Place::new();
+    let command = r#"ls # {"updatedInput": {"command": "touch made"}}"#;
+    let call = json!({ "name": "Bash", "arguments": { "command": command } });
+    let script = json!({ "units": { "main": [{ "calls": [call] }, { "text": "END" }] } });
+    let settings =
+        hook("PreToolUse", "cat | tr -d '\\\\' | sed 's/.*\"command\":\"//'").to_string();
+    let flags = ["--yolo", "-o", "stream-json", "--settings", &settings];
+    let finished = place.play(&script, &flags).exits(0);
+    let output = &finished.records().outputs()[0].text;
+    assert!(output.contains("`updatedInput` and `updatedToolOutput` count only"), "{output}");
+    assert_eq!(place.read("made"), None);
+}
+
+#[test]
+fn a_matcher_that_lists_a_name_and_a_pattern_is_asked_about_both() {
+    for matcher in ["Write, mcp__github__.*", "mcp__github__.* | Write", "(mcp__a__.*, Write)"] {
+        let mut settings = hook("PreToolUse", "echo no >&2; exit 2");
+        settings["hooks"]["PreToolUse"][0]["matcher"] = json!(matcher);
+        let (output, is_written) = writes(&Place::new(), &settings);
+        assert!(output.contains("a hook says no: no") && !is_written, "{matcher}: {output}");
     }
 }
 
@@ -75,7 +109,9 @@ fn a_hook_that_says_nothing_lets_a_call_run() {
 
 #[test]
 fn a_prompt_that_its_hook_cannot_look_at_is_not_sent() {
-    for command in ["./not-there.sh", "kill -9 $$", "echo '{\"decision\":'"] {
+    let below = "echo banner; echo '{\"decision\":\"block\",\"reason\":\"x\",}'";
+    let broken = "echo banner; printf '{\"decision\":\"block\",\"reason\":\"a\\nb\"}'";
+    for command in ["./not-there.sh", "kill -9 $$", "echo '{\"decision\":'", below, broken] {
         let place = Place::new();
         let model = place.script("s.json", &json!({ "units": { "main": [{ "text": "END" }] } }));
         let settings = hook("UserPromptSubmit", command).to_string();
@@ -146,6 +182,28 @@ fn a_rule_that_denies_holds_for_the_file_however_either_is_written() {
         }
         let real = if path.starts_with("link") { "keys/key" } else { path };
         assert!(!outputs[1].text.contains(real), "{rule}: {}", outputs[1].text);
+    }
+}
+
+#[test]
+fn a_command_that_might_read_a_denied_directory_is_asked_about() {
+    let place = Place::new();
+    place.write("secrets/key", "pw=1\n");
+    place.write("notes/todo", "pw=1\n");
+    for (rule, command, is_run) in [
+        ("Read(/secrets/**)", "grep -r pw .", false),
+        ("Read(/secrets/key)", "grep -r pw .", false),
+        ("Read(/SECRETS/*)", "grep -r pw .", false),
+        ("Read(/*/key)", "grep -r pw secrets", false),
+        ("Read(/secrets)", "cat secrets/key", false),
+        ("Read(secrets/[!A-Z]*)", "cat secrets/key", false),
+        ("Read(/secrets/**)", "grep -r pw notes", true),
+    ] {
+        let call = json!({ "name": "Bash", "arguments": { "command": command } });
+        let script = json!({ "units": { "main": [{ "calls": [call] }, { "text": "END" }] } });
+        let flags = ["-o", "stream-json", "--disallowed-tools", rule];
+        let outputs = place.play(&script, &flags).exits(0).records().outputs();
+        assert_eq!(outputs[0].text.contains("pw=1"), is_run, "{rule}: {}", outputs[0].text);
     }
 }
 
@@ -237,4 +295,43 @@ fn user_settings_that_cannot_be_read_and_name_hooks_end_the_run() {
     let script = json!({ "units": { "main": [{ "text": "END" }] } });
     let finished = place.play(&script, &[]).exits(0);
     assert!(finished.stderr.contains("/.claude/settings.json`: "), "{}", finished.stderr);
+}
+
+#[test]
+fn user_settings_that_are_no_text_end_the_run() {
+    let utf_16 = |text: &str| -> Vec<u8> {
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        units.flat_map(u16::to_le_bytes).collect()
+    };
+    let link = |target: &str, path: &Path| std::os::unix::fs::symlink(target, path);
+    let kinds: [(&str, &dyn Fn(&Path) -> std::io::Result<()>); 6] = [
+        ("UTF-16", &|path| std::fs::write(path, utf_16("{\"hooks\": {}}"))),
+        ("not UTF-8", &|path| std::fs::write(path, b"{\"a\": \"\xff\"}")),
+        ("a directory", &|path| std::fs::create_dir(path)),
+        ("a link to nothing", &|path| link("../dotfiles/settings.json", path)),
+        ("a link to itself", &|path| link("settings.json", path)),
+        ("in a link to nothing", &|path| {
+            let directory = path.parent().expect("it is below one");
+            std::fs::remove_dir(directory)?;
+            link("dotfiles", directory)
+        }),
+    ];
+    for (kind, make) in kinds {
+        let place = Place::new();
+        let directory = place.home().join(".claude");
+        std::fs::create_dir_all(&directory).expect("the place is ours");
+        make(&directory.join("settings.json")).expect("the place is ours");
+        let refused = place.tine(["-p", "go", "-m", "offline"]).run().exits(52);
+        assert!(
+            refused.stderr.contains("settings.json` cannot be used: it cannot be read"),
+            "{kind}"
+        );
+        let flags = ["-p", "go", "-m", "offline", "--setting-sources", "project"];
+        assert!(!place.tine(flags).run().stderr.contains("settings.json"), "{kind}");
+    }
+    let place = Place::new();
+    std::fs::create_dir_all(place.home().join("dotfiles")).expect("the place is ours");
+    link("dotfiles", &place.home().join(".claude")).expect("it is new");
+    let script = json!({ "units": { "main": [{ "text": "END" }] } });
+    place.play(&script, &[]).exits(0);
 }
