@@ -116,7 +116,7 @@ impl HookAnswer {
         for name in specifics.iter().flat_map(|it| spellings(it, "hookEventName")).map(to_text) {
             if normalize(&name) != normalize(event.as_str()) {
                 trouble =
-                    Some(format!("answered for `{name}`, but was asked at {}", event.as_str()));
+                    Some(format!("answered for `{name}`, but the event is {}", event.as_str()));
             }
         }
         let nested = |fields: &Map<String, Value>| {
@@ -155,7 +155,8 @@ impl HookAnswer {
             trouble = trouble
                 .or(Some("answered with an `updatedInput` that is not an object".to_owned()));
         } else if inputs.any(|other| Some(other) != input.as_ref()) {
-            trouble = trouble.or(Some("answered two different `updatedInput`".to_owned()));
+            trouble =
+                trouble.or(Some("answered with two different values of `updatedInput`".to_owned()));
         }
         let is_after = event == HookEvent::PostToolUse;
         let allowed = || grants(event, top).then_some(HookDecision::Allow);

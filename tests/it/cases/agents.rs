@@ -171,6 +171,7 @@ fn every_later_message_goes_to_the_last_agent_of_the_conversation() {
     last.sort_unstable();
     let expected = [
         "agent-1 had ended already: completed. agent-2 continues its conversation.".to_owned(),
+        format!("{went_on}agent-3 had ended (completed); agent-4 {continues}"),
     ];
     assert_eq!(last, expected);
     let requests = server.finish();
