@@ -86,7 +86,10 @@ fn what_cannot_be_read_is_a_failure() {
         ("{'decision': 'block'}", "printed JSON that cannot be read: "),
         ("hi\n{\"decision\":", "printed JSON that cannot be read: "),
         ("permissionDecision=deny", "printed JSON that cannot be read: it has permissiondecision"),
-        ("{\"hookSpecificOutput\":{\"hookEventName\":\"Stop\"}}", "answered for `Stop`, but was"),
+        (
+            "{\"hookSpecificOutput\":{\"hookEventName\":\"Stop\"}}",
+            "answered for `Stop`, but the event is",
+        ),
         (
             "{\"hookSpecificOutput\":{\"updatedInput\":[]}}",
             "answered with an `updatedInput` that is no",
