@@ -26,7 +26,7 @@ use crate::message::{Call, CallId, Output, StopReason};
 use crate::prompt;
 use crate::skill::Followed;
 use crate::tool::bound::{bounded_by, short_name};
-use crate::tool::coerce::{coerce, unquoted};
+use crate::tool::coerce::{coerce, read_arguments};
 use crate::tool::{AGENT_OUTPUT_CAP, Granted, OUTPUT_CAP, Tool, ToolError};
 use crate::tool_name::{STRUCTURED_OUTPUT, looks_at_agents};
 
@@ -37,9 +37,6 @@ const CANCEL_GRACE: Duration = Duration::from_millis(400);
 /// Most calls of one answer that run. Far above what a model asks for on
 /// purpose; an answer of nothing but calls could hold half a million.
 pub const CALLS_CAP: usize = 256;
-
-/// Most characters of a malformed argument text that are told back.
-const EXCERPT_CAP: usize = 200;
 
 /// Why a call does not run whose arguments are missing.
 const CUT_CALL: &str = "the answer reached the output limit before the arguments of this call. \
@@ -330,7 +327,7 @@ impl Unit {
         if &**name == STRUCTURED_OUTPUT && self.answer.is_none() {
             return Err(Output::error(prompt::structured_fork()));
         }
-        let mut arguments = parse_arguments(&call.arguments)?;
+        let mut arguments = read_arguments(&call.arguments).map_err(Output::error)?;
         let (tool, runner) = (Arc::clone(name), Arc::clone(tool));
         // Before the guard judges them: it and the tool must read the same.
         let is_changed = coerce(&mut arguments, runner.schema().parameters.get());
@@ -463,31 +460,6 @@ fn cancelled(after: Duration) -> Output {
     Output::error(ToolError::Cancelled { after }.to_string())
 }
 
-/// Parses the arguments of a call; no text at all and `null` mean no arguments. An
-/// object may be quoted once more, as a JSON string.
-fn parse_arguments(text: &str) -> Result<Value, Output> {
-    if text.trim().is_empty() {
-        return Ok(Value::Object(serde_json::Map::new()));
-    }
-    let excerpt: String = text.chars().take(EXCERPT_CAP).collect();
-    let inner =
-        |value: Value| if value.is_string() { unquoted(&value).into_owned() } else { value };
-    match serde_json::from_str(text).map(inner) {
-        Ok(arguments @ Value::Object(_)) => Ok(arguments),
-        Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
-        Ok(Value::String(text)) if text.trim().is_empty() => {
-            Ok(Value::Object(serde_json::Map::new()))
-        }
-        Ok(_) => {
-            Err(Output::error(format!("The arguments must be a JSON object, but were: {excerpt}")))
-        }
-        Err(error) => Err(Output::error(format!(
-            "The arguments are not valid JSON ({error}). Call again with valid JSON. They began: \
-             {excerpt}"
-        ))),
-    }
-}
-
 /// Splits calls into runs of neighbours that are safe side by side; any other
 /// call is a group of its own.
 fn groups(calls: &[Call], is_safe: impl Fn(&Call) -> bool) -> Vec<&[Call]> {
@@ -540,20 +512,5 @@ mod tests {
             assert_eq!(split_cut_call(&calls, stop).1.len(), cut, "{last} {stop:?}");
         }
         assert!(split_cut_call(&[], MaxTokens).1.is_empty());
-    }
-
-    #[test]
-    fn arguments_that_are_no_object_are_told_back() {
-        for none in [" ", "null", "\"\"", "{}", r#""{}""#] {
-            assert_eq!(parse_arguments(none), Ok(serde_json::json!({})), "{none}");
-        }
-        let quoted = r#""{\"file_path\": \"a\"}""#;
-        assert_eq!(parse_arguments(quoted), Ok(serde_json::json!({ "file_path": "a" })));
-        assert!(parse_arguments(r#""[1]""#).unwrap_err().text.contains("must be a JSON object"));
-        assert!(parse_arguments("[1]").unwrap_err().text.contains("must be a JSON object"));
-        let broken = parse_arguments("{\"file_path\": \"a").unwrap_err();
-        assert!(broken.is_error);
-        assert!(broken.text.contains("not valid JSON"));
-        assert!(broken.text.ends_with("{\"file_path\": \"a"));
     }
 }

@@ -5,18 +5,25 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::caller::Caller;
 use super::job::Job;
 use super::parked::{Here, Left, Parked};
 use super::slot::{isolation, limit_of, policy, tools_of};
 use crate::agent::{Forked, History, render};
-use crate::event::{Event, EventKind, Origin, Replied, UnitHead, UnitId, Worktree};
+use crate::event::{
+    Event, EventKind, Origin, Question, Replied, UnitHead, UnitId, Verdict, Worktree,
+};
+use crate::message::CallId;
 use crate::model::Model;
 use crate::session;
+use crate::tool::agent::PARAMETERS;
+use crate::tool::coerce::{coerce, read_arguments};
 use crate::tool::files::Seen;
 use crate::tool::{AgentCall, Delegate as _, Known, Task, TaskKind, ToolContext, Typed};
+use crate::tool_name::{SKILL, canonical};
+
+#[cfg(test)]
+mod tests;
 
 /// Rebuilds the conversation of an ended unit, and its policy and tools.
 ///
@@ -34,10 +41,10 @@ pub(super) async fn recall(
     let reading = tokio::task::spawn_blocking(move || session::conversation_of(&directory, unit));
     let events = reading.await.expect("a log is read without panics");
     let events = events.map_err(|error| error.to_string())?;
-    let Some(first) = find_first_head(&events, unit) else {
-        return Err("the session log has no record of its start".to_owned());
+    let Some((at, first)) = find_first_head(&events, unit) else {
+        return Err("the session log does not say how it began".to_owned());
     };
-    let job = job_of(context, first, task_of(&events, first, &caller.known()))?;
+    let job = job_of(context, first, task_of(&events[..at], first, &caller.known())?)?;
     let here = rebuild(caller, (&events, unit), &job)?;
     Ok(Parked {
         description: Arc::clone(&first.description),
@@ -65,15 +72,15 @@ fn find_trees(events: &[Event], parent: UnitId) -> Arc<[PathBuf]> {
     trees.collect()
 }
 
-/// Returns the declaration of the unit that began the conversation.
-fn find_first_head(events: &[Event], unit: UnitId) -> Option<&UnitHead> {
+/// Returns the declaration of the unit that began the conversation, and its index.
+fn find_first_head(events: &[Event], unit: UnitId) -> Option<(usize, &UnitHead)> {
     let declared = |unit: UnitId| {
-        events.iter().filter(|event| event.unit == unit).find_map(|event| {
+        events.iter().enumerate().filter(|(_, event)| event.unit == unit).find_map(|(at, event)| {
             let EventKind::UnitQueued(head) = &event.kind else { return None };
-            Some(head)
+            Some((at, head))
         })
     };
-    let before = |head: &&UnitHead| match head.origin {
+    let before = |(_, head): &(usize, &UnitHead)| match head.origin {
         Origin::Continued(before) => declared(before),
         Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Steps | Origin::Reused(_) => None,
     };
@@ -81,22 +88,89 @@ fn find_first_head(events: &[Event], unit: UnitId) -> Option<&UnitHead> {
     std::iter::successors(declared(unit), before).take(events.len()).last()
 }
 
-/// Returns the task of a unit, from the arguments of the call that started it. A unit that
-/// the user started has no call, so its task has no limits of its own.
-fn task_of(events: &[Event], head: &UnitHead, known: &Known) -> Task {
-    let arguments = head.call.as_ref().and_then(|id| {
-        replies(events, head.parent).find_map(|replied| {
-            let call = replied.reply.calls.iter().find(|call| call.id == *id)?;
-            serde_json::from_str::<Value>(&call.arguments).ok()
-        })
+/// Returns the task of a unit, from the arguments of the call that started it. `events` are
+/// those before the unit. A unit that the user or a skill started has no such arguments, so
+/// its task has no limits of its own.
+///
+/// # Errors
+///
+/// The arguments cannot be found or read. They may limit the unit, so it must not go on
+/// without them.
+fn task_of(events: &[Event], head: &UnitHead, known: &Known) -> Result<Task, String> {
+    let Some(id) = &head.call else { return Ok(task_without_limits(head)) };
+    let (tool, arguments) = find_call(events, head.parent, id)
+        .ok_or_else(|| "the session log does not have the call that started it".to_owned())?;
+    if canonical(tool) == SKILL {
+        return Ok(task_without_limits(head));
+    }
+    let text = arguments.ok_or_else(|| {
+        "a hook changed the arguments of the call that started it, and the session log does not \
+         have them"
+            .to_owned()
+    })?;
+    // The log holds what the model wrote.
+    let read = read_arguments(text).and_then(|mut arguments| {
+        coerce(&mut arguments, PARAMETERS);
+        AgentCall::parse(&arguments, known)
     });
-    let index = head.slot.map_or(0, |slot| slot.index as usize);
-    let asked = arguments.and_then(|arguments| AgentCall::parse(&arguments, known).ok());
-    let asked = asked.and_then(|call| match call {
+    let asked = read.map_err(|why| {
+        let why = why.trim_end_matches('.');
+        format!("the arguments of the call that started it cannot be used: {why}")
+    })?;
+    let task = match asked {
         AgentCall::One(task) => Some(task),
-        AgentCall::Batch(tasks) => tasks.into_iter().nth(index),
-    });
-    asked.unwrap_or_else(|| Task {
+        AgentCall::Batch(tasks) => {
+            tasks.into_iter().nth(head.slot.map_or(0, |slot| slot.index as usize))
+        }
+    };
+    task.ok_or_else(|| "the call that started it does not have its task".to_owned())
+}
+
+/// Returns the tool of the last call with this id, and the arguments that it ran with;
+/// `None` for arguments if a hook changed them, because the log does not have those.
+fn find_call<'a>(
+    events: &'a [Event],
+    unit: UnitId,
+    id: &CallId,
+) -> Option<(&'a str, Option<&'a str>)> {
+    let mut found = None;
+    for event in events.iter().filter(|event| event.unit == unit) {
+        if let EventKind::Replied(replied) = &event.kind
+            && let Some(call) = replied.reply.calls.iter().find(|call| call.id == *id)
+        {
+            found = Some((&*call.tool, Some(&*call.arguments)));
+        }
+        let Some((_, arguments)) = &mut found else { continue };
+        if let EventKind::HookRan(ran) = &event.kind
+            && ran.call.as_ref() == Some(id)
+            && ran.changes_input
+        {
+            *arguments = None;
+        }
+        if let EventKind::Answered { id: _, question: Question::Call(asked), answer } = &event.kind
+            && asked.call == *id
+        {
+            let changed = match answer {
+                Verdict::YesWith(terms) => terms.arguments.as_deref(),
+                Verdict::Yes
+                | Verdict::ForBatch
+                | Verdict::ForSession
+                | Verdict::Always
+                | Verdict::Covered(_)
+                | Verdict::Filled(_)
+                | Verdict::No
+                | Verdict::NoBecause(_)
+                | Verdict::NobodyToAsk
+                | Verdict::Withdrawn => None,
+            };
+            *arguments = Some(changed.unwrap_or(&asked.arguments));
+        }
+    }
+    found
+}
+
+fn task_without_limits(head: &UnitHead) -> Task {
+    Task {
         description: Arc::clone(&head.description),
         prompt: Arc::default(),
         kind: match head.origin {
@@ -119,7 +193,7 @@ fn task_of(events: &[Event], head: &UnitHead, known: &Known) -> Task {
         isolation: None,
         is_background: true,
         schema: None,
-    })
+    }
 }
 
 fn job_of(context: &ToolContext, head: &UnitHead, task: Task) -> Result<Job, String> {

@@ -42,6 +42,9 @@ const TASK_PARAMETERS: [&str; 11] = [
     "schema",
 ];
 
+/// JSON Schema of the parameters of a call.
+pub const PARAMETERS: &str = include_str!("../../prompts/tools/agent.json");
+
 /// What a fork has from its parent: with another one its request would begin
 /// with other bytes.
 const PARENTS_PARAMETERS: [&str; 3] = ["model", "effort", "tools"];
@@ -462,8 +465,7 @@ impl Agent {
 
 impl Tool for Agent {
     fn schema(&self) -> ToolSchema {
-        let parameters = include_str!("../../prompts/tools/agent.json");
-        arguments::schema("Agent", &self.description, parameters)
+        arguments::schema("Agent", &self.description, PARAMETERS)
     }
 
     fn effect(&self) -> Effect {

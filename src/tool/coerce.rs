@@ -16,6 +16,34 @@ const DEPTH_CAP: usize = 32;
 /// common, more is not.
 const QUOTES_CAP: usize = 3;
 
+/// Maximum characters of a malformed argument text that are told back.
+const EXCERPT_CAP: usize = 200;
+
+/// Reads the arguments of a call from the text that a model wrote; no text at all and
+/// `null` mean no arguments. An object may be quoted once more, as a JSON string.
+///
+/// # Errors
+///
+/// The text is not a JSON object. The error is the text that the model gets.
+pub fn read_arguments(text: &str) -> Result<Value, String> {
+    if text.trim().is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    let excerpt: String = text.chars().take(EXCERPT_CAP).collect();
+    let inner =
+        |value: Value| if value.is_string() { unquoted(&value).into_owned() } else { value };
+    match serde_json::from_str(text).map(inner) {
+        Ok(arguments @ Value::Object(_)) => Ok(arguments),
+        Ok(Value::Null) => Ok(Value::Object(Map::new())),
+        Ok(Value::String(text)) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
+        Ok(_) => Err(format!("The arguments must be a JSON object, but were: {excerpt}")),
+        Err(error) => Err(format!(
+            "The arguments are not valid JSON ({error}). Call again with valid JSON. They began: \
+             {excerpt}"
+        )),
+    }
+}
+
 /// Brings arguments into the types that `schema`, a JSON Schema, names, and returns
 /// whether that changed anything.
 ///
@@ -317,5 +345,19 @@ mod tests {
         check(&schema, json!("[]"), json!([]));
         let nested = json!({ "type": "array", "items": { "$ref": "#" } });
         check(&nested, json!("[\"[[]]\"]"), json!([[[]]]));
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_told_back() {
+        for none in [" ", "null", "\"\"", "{}", r#""{}""#] {
+            assert_eq!(read_arguments(none), Ok(json!({})), "{none}");
+        }
+        let quoted = r#""{\"file_path\": \"a\"}""#;
+        assert_eq!(read_arguments(quoted), Ok(json!({ "file_path": "a" })));
+        assert!(read_arguments(r#""[1]""#).unwrap_err().contains("must be a JSON object"));
+        assert!(read_arguments("[1]").unwrap_err().contains("must be a JSON object"));
+        let broken = read_arguments("{\"file_path\": \"a").unwrap_err();
+        assert!(broken.contains("not valid JSON"));
+        assert!(broken.ends_with("{\"file_path\": \"a"));
     }
 }

@@ -232,6 +232,27 @@ fn an_agent_of_an_earlier_process_can_be_read_and_continued() {
     }
 }
 
+/// The model has quoted its tasks.
+#[test]
+fn an_agent_of_an_earlier_process_keeps_the_tools_of_its_task() {
+    let place = Place::new();
+    let task = json!({ "description": "p", "prompt": "zero", "tools": ["Read", "Grep"],
+        "subagent_type": "general-purpose", "run_in_background": true });
+    let tasks = json!([task]).to_string();
+    let server = conversation(vec![vec![("Agent", json!({ "tasks": tasks }))], all()]);
+    place.ask(&server, &[]).exits(0);
+    let go_on = |flags: &[&str]| {
+        let server = conversation(vec![vec![to("agent-1", "more")], all()]);
+        let arguments = ["-m", "m", "-c", "-p", "go", "-o", "stream-json"];
+        let go_on = place.tine(arguments.iter().chain(flags)).server(&server);
+        let output = outputs(&go_on.run().exits(0).records()).swap_remove(0);
+        let asked = server.finish().iter().map(Talk::of).find(|talk| talk.task() != "go");
+        (asked.map(|talk| talk.tools().join(" ")), output)
+    };
+    let (tools, output) = go_on(&[]);
+    assert_eq!(tools.as_deref(), Some("Read Grep"), "{output}");
+}
+
 /// One that failed, one that was stopped, and one that goes on in another one: all of them
 /// are there, and what goes on knows what was said in the process before.
 #[test]
