@@ -184,7 +184,7 @@ impl Model for Served {
             sent(&changed) != before
         };
         let Some(found) = proposed.find(helps) else {
-            learned.withdraw();
+            learned.withdraw(refused);
             return None;
         };
         learned.learn(refused, kept, &found);

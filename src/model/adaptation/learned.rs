@@ -13,10 +13,10 @@ use super::{Adaptation, Adaptations, RefusedRequest, is_template_error};
 pub struct LearnedAdaptations {
     // A mutex, because units ask and learn side by side; nothing waits in it.
     state: Mutex<LearnedState>,
+    /// What is configured or known by name: not stored, so that it ends with its reason.
+    given: Adaptations,
     /// The stored part; `None` if nothing is stored.
     entry: Option<StoredAdaptations>,
-    /// Held while the file is written, which no request waits for.
-    writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -48,11 +48,12 @@ impl LearnedAdaptations {
     /// Begins with what is configured or known by name, and with what earlier
     /// processes have kept.
     #[must_use]
-    pub fn new(mut given: Adaptations, entry: Option<StoredAdaptations>) -> Self {
-        given.extend(entry.iter().flat_map(StoredAdaptations::read));
-        let known = Arc::new(given.clone());
-        let state = LearnedState { known, proven: given, trial: Trial::default() };
-        Self { state: Mutex::new(state), entry, writing: Mutex::new(()) }
+    pub fn new(given: Adaptations, entry: Option<StoredAdaptations>) -> Self {
+        let mut proven = given.clone();
+        proven.extend(entry.iter().flat_map(StoredAdaptations::read));
+        let known = Arc::new(proven.clone());
+        let state = LearnedState { known, proven, trial: Trial::default() };
+        Self { state: Mutex::new(state), given, entry }
     }
 
     /// Returns what requests are sent with now.
@@ -111,17 +112,26 @@ impl LearnedAdaptations {
     /// Writes what requests were answered with for later processes. It blocks.
     pub fn save(&self) {
         let Some(entry) = &self.entry else { return };
-        // The last one to write has the newest.
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let proven = self.state().proven.clone();
-        entry.write(&proven);
+        let mut learned = self.state().proven.clone();
+        learned.remove(&self.given.iter().collect::<Vec<_>>());
+        entry.write(&learned);
     }
 
-    /// Forgets what was learned for a request that is refused all the same.
-    pub fn withdraw(&self) {
+    /// Forgets the adaptations that a request was sent with and is refused all the same.
+    /// Those that another request is about to try stay.
+    pub fn withdraw(&self, refused: &RefusedRequest) {
         let mut state = self.state();
-        state.known = Arc::new(state.proven.clone());
-        state.trial = Trial::default();
+        let sent_with = refused.adaptations.iter().filter(|it| !state.proven.has(it));
+        let sent_with: Vec<&Adaptation> = sent_with.collect();
+        let mut known = (*state.known).clone();
+        known.remove(&sent_with);
+        let last = state.trial.tried.last();
+        let is_of_trial = state.trial.said == refused.said
+            || last.is_some_and(|last| last.iter().any(|it| sent_with.contains(&it)));
+        state.known = Arc::new(known);
+        if is_of_trial {
+            state.trial = Trial::default();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, LearnedState> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,10 @@ const ADAPTATIONS_CAP: usize = 256;
 
 /// Maximum bytes of the file that are read.
 const FILE_CAP: u64 = 4 * 1024 * 1024;
+
+/// Held while the file is read and written anew: models that share a file, and models of
+/// one name with other settings, are saved side by side.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// The file of adaptations.
 #[derive(Debug, Clone)]
@@ -68,18 +72,23 @@ impl StoredAdaptations {
         names.iter().filter_map(|name| Adaptation::from_name(name)).collect()
     }
 
-    /// Keeps these adaptations.
+    /// Keeps these adaptations beside those that are kept already.
     pub(super) fn write(&self, adaptations: &Adaptations) {
-        if let Err(error) = self.replace(adaptations) {
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.add(adaptations) {
             tracing::debug!(%error, "the adaptations are not kept");
         }
     }
 
-    fn replace(&self, adaptations: &Adaptations) -> io::Result<()> {
+    fn add(&self, adaptations: &Adaptations) -> io::Result<()> {
         let mut kept = read(&self.file);
-        let names = adaptations.iter().filter(|it| is_kept(it)).take(ADAPTATIONS_CAP);
-        let names: Vec<String> = names.map(ToString::to_string).collect();
-        if names.is_empty() {
+        let mut names = kept.models.remove(&*self.model).unwrap_or_default();
+        let before = names.len();
+        let new = adaptations.iter().filter(|it| is_kept(it)).map(ToString::to_string);
+        let new: Vec<String> = new.filter(|name| !names.contains(name)).collect();
+        names.extend(new);
+        names.truncate(ADAPTATIONS_CAP);
+        if names.len() <= before {
             return Ok(());
         }
         if kept.models.len() >= MODELS_CAP {

@@ -425,6 +425,74 @@ fn later_processes_begin_with_what_has_helped() {
 }
 
 #[test]
+fn what_was_configured_ends_with_its_configuration_and_what_others_have_kept_stays() {
+    use Adaptation::{
+        AlternatingRoles, CallsAsText, EmptyContent, NineCharacterCallIds, NoEmptyMessages,
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let store = AdaptationStore::new(&directory.path().join("adaptations.json"));
+    let all = |all: &[Adaptation]| all.iter().cloned().collect::<Adaptations>();
+    let open = |given: &[Adaptation]| LearnedAdaptations::new(all(given), Some(store.entry("a")));
+    let answer = |model: &LearnedAdaptations, new: Adaptation| {
+        assert!(model.answered(&model.known().with(new)));
+        model.save();
+    };
+    let given = [CallsAsText, NineCharacterCallIds];
+    assert!(!open(&given).answered(&all(&given)));
+    answer(&open(&given), AlternatingRoles);
+    assert_eq!(*open(&[]).known(), all(&[AlternatingRoles]));
+    // It was learned before it was configured.
+    answer(&open(&[AlternatingRoles]), EmptyContent);
+    assert_eq!(*open(&[]).known(), all(&[AlternatingRoles, EmptyContent]));
+    // Two of one name that have been opened with other settings.
+    let (one, other) = (open(&[]), open(&[CallsAsText]));
+    answer(&one, NoEmptyMessages);
+    answer(&other, Adaptation::SingleCalls);
+    let kept = [AlternatingRoles, EmptyContent, NoEmptyMessages, Adaptation::SingleCalls];
+    assert_eq!(*open(&[]).known(), all(&kept));
+    // It names all of them anew, and loses none.
+    one.save();
+    assert_eq!(*open(&[]).known(), all(&kept));
+}
+
+#[test]
+fn a_refusal_takes_back_only_what_its_own_request_was_sent_with() {
+    let words = "unknown field \"stream_options\"";
+    let refused = |said: &str, sent: &[Adaptation]| RefusedRequest {
+        said: said.into(),
+        adaptations: sent.iter().cloned().collect(),
+    };
+    let (tried, other) = (Adaptation::Without("stream_options".into()), Adaptation::SingleCalls);
+    for (said, sent, stays, goes_on) in [
+        ("no", vec![], true, true),
+        ("no", vec![other.clone()], true, true),
+        (words, vec![], true, false),
+        ("no", vec![tried.clone()], false, false),
+        ("no", vec![tried.clone(), other.clone()], false, false),
+        (words, vec![tried.clone()], false, false),
+    ] {
+        let learned = LearnedAdaptations::new(Adaptations::default(), None);
+        let found = [tried.clone()];
+        learned.learn(&refused(words, &[]), Adaptations::default(), &found);
+        learned.withdraw(&refused(said, &sent));
+        assert_eq!(learned.known().has(&tried), stays, "{said} {sent:?}");
+        let untried = learned.untried(&refused(words, &found));
+        assert_eq!(!untried.tried.is_empty(), goes_on, "{said} {sent:?}");
+        assert!(!learned.answered(&found.iter().cloned().collect()), "there is no file");
+        learned.withdraw(&refused(said, &sent));
+        assert!(learned.known().has(&tried), "it has helped: {said} {sent:?}");
+    }
+    // One conversation has an image that is refused; the other one is refused for anything.
+    let (model, learned) = model(Kind::Chat);
+    let image = RefusedRequest::new(&json!({ "error": "Could not process image" }));
+    assert!(matches!(model.adapt(&request(&long_talk()), &image), Some(AdaptationOutcome::Now(_))));
+    let known = learned.known();
+    let bad = RefusedRequest::new(&json!({ "error": "bad request" }));
+    assert_eq!(model.adapt(&request(&prefix(&[user("go")])), &bad), None);
+    assert_eq!(learned.known(), known);
+}
+
+#[test]
 fn names_are_read_as_they_are_written() {
     for name in [
         "without:stream_options",
