@@ -32,12 +32,49 @@ fn parse_all(text: &str) -> Option<Vec<Value>> {
     values.collect::<Result<Vec<Value>, _>>().ok().filter(|values| is_start && !values.is_empty())
 }
 
-/// Finds the id in a malformed message.
+/// Finds the id in a malformed message: the value of its own key `id`. An id within its result
+/// is the name of something else, and one that the text ends with may be cut off.
 pub(super) fn find_id(text: &str) -> Option<Value> {
-    let (_, rest) = text.split_once("\"id\"")?;
-    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
-    let end = rest.find([',', '}', ' ']).unwrap_or(rest.len());
-    serde_json::from_str(&rest[..end]).ok()
+    let mut rest = text;
+    let mut depth = 0_usize;
+    loop {
+        let at = rest.find(['{', '[', '}', ']', '"'])?;
+        let (mark, after) = (rest.as_bytes()[at], &rest[at + 1..]);
+        rest = after;
+        match mark {
+            b'{' => depth += 1,
+            // A batch, or text before the message.
+            b'[' if depth == 0 => {}
+            b'[' => depth += 1,
+            b'"' => {
+                let end = find_closing_quote(after)?;
+                rest = &after[end + 1..];
+                if depth == 1
+                    && &after[..end] == "id"
+                    && let Some(value) = rest.trim_start().strip_prefix(':')
+                {
+                    return parse_first(value);
+                }
+            }
+            _ => depth = depth.saturating_sub(1),
+        }
+    }
+}
+
+fn find_closing_quote(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    text.bytes().position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    })
+}
+
+/// Parses the value that a text begins with if another field or the end of the object follows.
+fn parse_first(text: &str) -> Option<Value> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter();
+    let value = values.next()?.ok()?;
+    text[values.byte_offset()..].trim_start().starts_with([',', '}']).then_some(value)
 }
 
 /// Replaces what JSON does not allow.

@@ -159,6 +159,31 @@ fn a_reply_that_cannot_be_read_ends_its_call_with_the_reason() {
     assert!(said(&deep)[0].starts_with("3 ! its reply is not valid JSON: "));
 }
 
+/// Request 3 is open.
+#[test]
+fn an_id_within_a_result_is_not_the_id_of_a_reply_that_is_cut_off() {
+    let why = "its reply is not valid JSON: ";
+    for text in [
+        r#"{"result":{"id":3,"content":[{"ty"#,
+        r#"{"jsonrpc":"2.0","result":{"content":[{"id":3,"te"#,
+        r#"{ "error" : {"data":{"id":3},"mess"#,
+        r#"{"jsonrpc":"2.0","result":{"text":"{\"id\":3,","a":[{"id":3}"#,
+        r#"{"result":[{"id":3}],"type":"id","x":3"#,
+        r#"{"jsonrpc":"2.0","result":{},"id":3"#,
+    ] {
+        assert_eq!(said(text), [format!("? {why}{text}")], "{text}");
+    }
+    for text in [
+        r#"{"result":{"id":7,"content":[]},"id":3,"more":{"ty"#,
+        r#"[{"jsonrpc":"2.0","id" : 3, "result":{"id":7"#,
+        r#"{"result":{"items":[{"id":7},{"id":8}],"text":"} \" {"},"id":"3","jsonrpc":"2."#,
+        r#"[info] {"jsonrpc":"2.0","id":3,"result":{"id":7,"#,
+    ] {
+        assert_eq!(said(text), [format!("3 ! {why}{text}")], "{text}");
+    }
+    assert_eq!(said(r#"{"level":"info","result":{"id":3,"ty"#), ["noise"]);
+}
+
 #[test]
 fn what_answers_no_open_request_is_passed_over_or_told_as_stray() {
     for (text, expected) in [
