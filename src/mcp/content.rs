@@ -256,18 +256,41 @@ mod tests {
         let pretty = serde_json::to_string_pretty(&items).unwrap();
         for text in [
             items.to_string(),
-            pretty,
+            pretty.clone(),
             format!("Here it is:\n{items}"),
-            "7: a \"b\", 9 (more: false)".to_owned(),
+            format!("{{a}} {{\"b\":1}}:\n```json\n{pretty}\n```\n2 items"),
         ] {
             assert_eq!(both(&text, &items), text, "held");
         }
-        for text in ["2 items", "17 and 99, a \"b\", false", "7: a \"b\", 9", ""] {
+        for text in ["2 items", "7: a \"b\", 9 (more: false)", "7: a \"b\", 9", "{", ""] {
             assert_eq!(both(text, &items), format!("{text}\n{items}"), "not held");
         }
+        // The same values say something else without their keys.
+        for (text, structured) in [
+            ("Done in 3 s, true", json!({"errors": 3, "ok": true})),
+            ("1.3", json!({"errors": 3})),
+            ("-5", json!({"result": 5})),
+            ("no errors", json!({"errors": "no"})),
+            ("{\"seen\":3}", json!({"errors": 3})),
+            ("none", json!({"items": []})),
+            ("[1,2,3]", json!({"result": [1, 2]})),
+        ] {
+            assert_eq!(both(text, &structured), format!("{text}\n{structured}"), "not held");
+        }
+        for (text, structured) in [
+            ("3", json!({"result": 3})),
+            ("a word", json!({"result": "a word"})),
+            ("a word\n", json!({"content": "a word\n"})),
+            ("[1, 2]", json!({"result": [1, 2]})),
+            ("a", json!({"result": ["a"]})),
+        ] {
+            assert_eq!(both(text, &structured), text, "held");
+        }
+        let each = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "{\"b\":1}"}]);
+        let result = json!({"content": each, "structuredContent": {"result": ["a", {"b": 1}]}});
+        check(&result, "a\n{\"b\":1}");
         assert_eq!(both("none", &json!(null)), "none");
         assert_eq!(both("none", &json!({})), "none");
-        // More than is looked for.
         let many = json!((0..5_000).collect::<Vec<_>>());
         assert_eq!(both(&many.to_string(), &many), many.to_string());
         assert_eq!(both("0 to 4999", &many), format!("0 to 4999\n{many}"));
