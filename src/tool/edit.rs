@@ -152,6 +152,13 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
     };
     let (encoding, text) = TextEncoding::decode(&before.bytes);
     let mut wanted = wanted.with_line_ends_of(&text);
+    if wanted.old == wanted.new {
+        return Err(ToolError::tell(format!(
+            "\"old_string\" and \"new_string\" differ only in line endings. Edit keeps those of \
+             {}; nothing was changed. To convert the file, use Bash.",
+            held.shown()
+        )));
+    }
     let old = wanted.old.clone();
     let mut places = find::all(&text, old.as_bytes());
     if let [only] = places[..]
@@ -409,6 +416,28 @@ mod tests {
         let expected = "Edited a: 1 replacement.\n     2\tline 2\n     3\tline 3\n     4\tline 4\n     \
              5\tfive\n     6\tand a half\n     7\tline 6\n     8\tline 7\n     9\tline 8\n    10\tline 9\n";
         assert_eq!(text.as_deref(), Ok(expected));
+    }
+
+    #[tokio::test]
+    async fn texts_that_differ_only_in_line_endings_are_refused() {
+        for (before, old, new) in [
+            ("a\r\nb\r\n", "a\r\n", "a\n"),
+            ("a\r\nb\r\n", "a\n", "a\r\n"),
+            ("a\r\nb\r\n", "a\r\nb\n", "a\nb\r\n"),
+            ("a\nb\n", "a\r\nb", "a\nb"),
+            ("a\nb\n", "a\r\n", "a\n"),
+            ("a\r\na\r\n", "a\r\n", "a\n"),
+        ] {
+            let place = Place::new();
+            place.put("a", before);
+            for everywhere in [false, true] {
+                let mut arguments = arguments(old, new);
+                arguments["replace_all"] = json!(everywhere);
+                let refused = place.call(&Edit, arguments).await.unwrap_err();
+                assert!(refused.contains("differ only in line endings"), "{refused}");
+                assert_eq!(place.bytes("a"), before.as_bytes());
+            }
+        }
     }
 
     #[tokio::test]
