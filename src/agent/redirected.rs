@@ -11,6 +11,9 @@ use crate::guard::{PathMeaning, PathUse};
 use crate::patch;
 use crate::path_text::{shown, to_text};
 
+/// End of the note about a path that means the workspace itself.
+const NOT_IN_COPY: &str = " is not in your copy: this is the one in the workspace itself.";
+
 impl Unit {
     /// Replaces the paths of a call that lead into the workspace by those of the copy
     /// that the unit works in.
@@ -36,6 +39,8 @@ impl Unit {
         if is_moved {
             ready.change(arguments);
         }
+        // A hook or the user may have changed the arguments since.
+        ready.notes.retain(|note| !note.ends_with(NOT_IN_COPY));
         ready.notes.extend(notes);
     }
 }
@@ -73,13 +78,17 @@ impl PathRedirects<'_> {
             return;
         }
         let plain = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
-        let Some(slash) = pattern[..plain].rfind('/').filter(|slash| *slash > 0) else { return };
+        let slashes = || pattern.match_indices('/').map(|(at, _)| at).skip(1);
+        let last_plain = slashes().filter(|slash| *slash < plain).last();
+        // The workspace's own name may have the characters of patterns.
+        let others = slashes().filter(|slash| *slash > plain);
+        let found = last_plain.into_iter().chain(others).find_map(|slash| {
+            let meaning = self.unit.policy.meant(&pattern[..slash], PathUse::Target)?;
+            let PathMeaning::Copy(copy) = meaning else { return None };
+            Some((slash, copy))
+        });
+        let Some((slash, copy)) = found else { return };
         let (directory, rest) = pattern.split_at(slash);
-        let Some(PathMeaning::Copy(copy)) =
-            self.unit.policy.path_meaning(directory, PathUse::Target)
-        else {
-            return;
-        };
         let text = format!("{}{rest}", copy.display());
         self.note_redirect(directory, &to_text(&copy));
         self.is_moved = true;
@@ -96,9 +105,7 @@ impl PathRedirects<'_> {
                 Some(shown(&self.unit.context.workspace.root, &copy))
             }
             PathMeaning::Original => {
-                self.notes.push(format!(
-                    "{given} is not in your copy; this is the workspace's own file."
-                ));
+                self.notes.push(format!("{given}{NOT_IN_COPY}"));
                 None
             }
         }

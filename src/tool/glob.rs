@@ -103,8 +103,10 @@ impl Wanted {
 /// Returns the pattern as seen from `base`. One that leads elsewhere is
 /// refused, because the guard judges a search by its `path`.
 fn relative_to<'a>(base: &Path, pattern: &'a str) -> Result<&'a str, ToolError> {
-    let base = format!("{}/", base.display());
-    let pattern = pattern.strip_prefix(&base).unwrap_or(pattern);
+    let base = base.display().to_string();
+    // The root, and a worktree's top directory, end with a slash.
+    let below = pattern.strip_prefix(base.trim_end_matches('/'));
+    let pattern = below.and_then(|below| below.strip_prefix('/')).unwrap_or(pattern);
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     if pattern.starts_with('/') || pattern.split('/').any(|segment| segment == "..") {
         return Err(ToolError::tell(
@@ -319,6 +321,23 @@ mod tests {
         let text = place.call(&Glob, json!({"pattern": "**/*.long"})).await.unwrap();
         assert!(text.chars().count() <= OUTPUT_CAP);
         assert!(text.ends_with(" older files match too; narrow the pattern.]\n"));
+    }
+
+    #[test]
+    fn a_whole_path_is_seen_from_its_base_however_that_ends() {
+        for (base, pattern, expected) in [
+            ("/a", "/a/*.rs", Some("*.rs")),
+            ("/a/", "/a/*.rs", Some("*.rs")),
+            ("/a//", "/a/b/*.rs", Some("b/*.rs")),
+            ("/", "/etc/*", Some("etc/*")),
+            ("/[x]/", "/[x]/*", Some("*")),
+            ("/a", "/ab/*", None),
+            ("/a/", "/a", None),
+            ("/a/", "/b/*", None),
+        ] {
+            let found = relative_to(Path::new(base), pattern).ok();
+            assert_eq!(found, expected, "{base} {pattern}");
+        }
     }
 
     #[tokio::test]

@@ -342,6 +342,67 @@ fn a_patch_treats_links_into_the_workspace_as_links_of_the_copy() {
     assert!(work.join("AGENTS.md").is_symlink() && work.join("dangling").is_symlink());
 }
 
+/// A hook gives the call other arguments, so its paths are looked at twice.
+#[test]
+fn a_note_about_a_path_is_given_once_and_for_the_path_that_is_opened() {
+    let repository = repository(&[("a.txt", "alpha\n"), (".gitignore", "secret/\n")]);
+    let work = repository.place.work();
+    let at = |name: &str| work.join(name).display().to_string();
+    let (one, other) = (at("secret/c.txt"), at("secret/d.txt"));
+    for path in [&one, &other] {
+        repository.write(path, "gamma\n");
+    }
+    for (read, instead, noted) in [
+        (&one, &one, Some(&one)),
+        (&one, &other, Some(&other)),
+        (&one, &"a.txt".to_owned(), None),
+        (&"a.txt".to_owned(), &one, Some(&one)),
+    ] {
+        let changed = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse",
+            "updatedInput": {"file_path": instead}}});
+        let command = format!("cat > /dev/null; printf %s '{changed}'");
+        let hook = json!({"matcher": "Read", "hooks": [{"type": "command", "command": command}]});
+        let settings = json!({"hooks": {"PreToolUse": [hook]}}).to_string();
+        let path = read.clone();
+        let server = serve(move |talk| match (talk.task() == "go", talk.turn()) {
+            (true, 1) => Reaction::call_reply(&[(
+                "Agent",
+                json!({"description": "w", "prompt": "p", "subagent_type": "general-purpose",
+                    "isolation": "worktree"}),
+            )]),
+            (false, 1) => Reaction::call_reply(&[("Read", json!({"file_path": path}))]),
+            (true | false, _) => Reaction::text_reply("said"),
+        });
+        let flags = [&["--settings", &settings], YOLO].concat();
+        repository.place.ask(&server, &flags).exits(0);
+        let requests = server.finish();
+        let mut talks = requests.iter().map(Talk::of).filter(|talk| talk.task() != "go");
+        let talk = talks.nth(1).expect("the agent read a file");
+        let output = talk.outputs()[0];
+        let notes = output.matches("is not in your copy").count();
+        assert_eq!(notes, usize::from(noted.is_some()), "{output}");
+        if let Some(path) = noted {
+            assert!(output.contains(&format!("[{path} is not in your copy")), "{output}");
+        }
+    }
+}
+
+#[test]
+fn a_pattern_leads_into_the_worktree_though_the_workspace_has_brackets_in_its_name() {
+    let repository = repository(&[("named.txt", "alpha\n")]);
+    for name in ["[x]", "{a}", "a*", "x[1]/{b}"] {
+        let work = repository.place.root().join(name);
+        repository.git(&["clone", "--quiet", ".", &work.display().to_string()]);
+        let pattern = format!("{}/*.txt", work.display());
+        let replies = [calls("Glob", json!({"pattern": pattern}))];
+        let script = script(&replies, &["named.txt", "you work in a copy"], &["agent done"]);
+        let model = repository.place.script("script.json", &script);
+        let tine = repository.place.tine(["-p", "go", "-m", &model].iter().chain(YOLO));
+        let finished = tine.at(&work).run();
+        assert!(finished.stdout.contains("all done"), "{name} {}", finished.stderr);
+    }
+}
+
 /// A server whose main conversation makes these calls, one in each turn, and then ends. The
 /// agent makes another change after each message, the later ones by paths of the worktree
 /// that it had first.
