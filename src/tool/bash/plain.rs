@@ -182,11 +182,17 @@ impl TerminalText {
                 self.settle_returns(text);
                 match number {
                     0 => self.cut(self.cursor),
+                    1 => self.blank(),
                     _ => {
                         self.cut(0);
                         self.cursor = 0;
                     }
                 }
+            }
+            // Below the line that is being written there is nothing.
+            b'J' if number == 0 => {
+                self.settle_returns(text);
+                self.cut(self.cursor);
             }
             // Text that is written elsewhere on the screen is appended below.
             b'A' | b'B' | b'E' | b'F' | b'H' | b'J' | b'd' | b'f' => self.break_line(text),
@@ -253,6 +259,16 @@ impl TerminalText {
     fn cut(&mut self, end: usize) {
         self.has_overwritten |= self.line[end..].iter().any(|byte| *byte != b' ');
         self.line.truncate(end);
+    }
+
+    /// Replaces what is up to the cursor by spaces, the character at the cursor included.
+    fn blank(&mut self) {
+        let end = self.cursor + self.width_at(self.cursor);
+        let columns = |line: &[u8]| line.iter().filter(|byte| !is_continuation(**byte)).count();
+        let (before, all) = (columns(&self.line[..self.cursor]), columns(&self.line[..end]));
+        self.has_overwritten |= self.line[..end].iter().any(|byte| *byte != b' ');
+        self.line.splice(..end, std::iter::repeat_n(b' ', all));
+        self.cursor = before;
     }
 
     fn break_line(&mut self, text: &mut Vec<u8>) {
@@ -329,6 +345,16 @@ mod tests {
         check("a\u{8}b N\u{8}NA\u{8}A _\u{8}x", "b NA x");
         check("abc\u{1b}[2Dxy", "axy");
         check("⠋ wait\r⠙ wait\r✔ done\n", "✔ done\n");
+        check(" 10%\r\u{1b}[J 50%\r\u{1b}[J100%\n", "100%\n");
+        check("one\ntwo 1\r\u{1b}[0Jtwo\n", "one\ntwo\n");
+        check("loading...\u{1b}[7D\u{1b}[J\n", "loa\n");
+        check("10%\u{1b}[1K\rdone\n", "done\n");
+        check("abc\u{1b}[1Kd", "   d");
+        check("name: 10%\u{1b}[3D\u{1b}[1Kx", "      x0%");
+        check("größe\u{1b}[2D\u{1b}[1Kx", "   xe");
+        check("abc\r\u{1b}[1Kx", "xbc");
+        assert!(plain(&[b"abc\x1b[1K"]).1 && plain(&[b"abc\r\x1b[J"]).1);
+        assert!(!plain(&[b"a\n\x1b[J\x1b[1Kb"]).1);
         assert!(plain(&[b"10%\r20%"]).1 && plain(&[b"abc\x1b[2K"]).1);
         assert!(!plain(&[b"a\r\nb\r\n\x1b[32mc\x1b[0m\x1b[K"]).1);
     }
