@@ -5,7 +5,7 @@
 //! alone; looking into those would run their configuration. What is left out is
 //! named: see `omission`, which decides about ignored files as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, FileTimes};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -96,7 +96,8 @@ pub(super) fn stage(git: &Git, top: &Path, extent: StageExtent) -> Result<Staged
     if extent == StageExtent::Worktree {
         let ignored = omission::ignored(git, top)?;
         staged.left_out.extend(ignored.left_out);
-        let is_new = |name: &PathBuf| !untracked.iter().any(|known| path(known) == *name);
+        let known: HashSet<&[u8]> = untracked.iter().copied().collect();
+        let is_new = |name: &PathBuf| !known.contains(name.as_os_str().as_encoded_bytes());
         staged.ignored = ignored.taken.into_iter().filter(is_new).collect();
     }
     let taken = staged.ignored.iter().map(|name| name.as_os_str().as_encoded_bytes());
