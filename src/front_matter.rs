@@ -289,7 +289,8 @@ pub fn documents(directory: &Path, problems: &mut Vec<Problem>) -> Vec<(Vec<Stri
 }
 
 /// Returns the directories below one that hold a file of this name, in the order
-/// of their paths. Below such a directory nothing is looked for.
+/// of their paths. Below such a directory nothing is looked for. A link may lead to such a
+/// directory; one to any other directory is a problem, as in [`documents`].
 pub fn holders(directory: &Path, file: &str, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = vec![(Vec::new(), directory.to_owned())];
@@ -299,7 +300,7 @@ pub fn holders(directory: &Path, file: &str, problems: &mut Vec<Problem>) -> Vec
                 if found.len() < ENTRIES_CAP {
                     found.push(path);
                 }
-            } else if path.is_dir() && !path.is_symlink() {
+            } else if path.is_dir() {
                 descend(&above, path, &mut left, problems);
             }
         }
@@ -621,6 +622,38 @@ mod tests {
         assert_eq!(documents(root, &mut problems).len(), 2);
         let told = problems.iter().map(Problem::to_string).collect::<String>();
         assert!(told.contains("5: is nested more than 4 directories deep"), "{told}");
+    }
+
+    #[test]
+    fn a_link_to_a_directory_of_holders_is_a_problem_and_one_to_a_holder_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, other) = (directory.path().join("skills"), directory.path().join("other"));
+        for holder in [root.join("own"), root.join("group/inner"), other.join("linked")] {
+            std::fs::create_dir_all(&holder).unwrap();
+            std::fs::write(holder.join("SKILL.md"), "x").unwrap();
+        }
+        for (target, link) in [
+            ("../other", "team"),
+            ("../../other", "group/team"),
+            ("../other/linked", "one"),
+            ("../other", ".hidden"),
+            ("../other", "node_modules"),
+            ("..", "above"),
+            ("nowhere", "dangling"),
+            ("../other/linked/SKILL.md", "file.md"),
+        ] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+        let mut problems = Vec::new();
+        let found = holders(&root, "SKILL.md", &mut problems);
+        assert_eq!(found, ["group/inner", "one", "own"].map(|name| root.join(name)));
+        let mut told: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        told.sort_unstable();
+        let expected = ["above", "group/team", "team"];
+        assert_eq!(told.len(), expected.len(), "{told:?}");
+        for (told, link) in told.iter().zip(expected) {
+            assert!(told.contains(&format!("{link}: is a link to a directory")), "{told}");
+        }
     }
 
     #[test]
