@@ -502,6 +502,23 @@ mod tests {
         check(&place, json!({"pattern": "none"}), "No match in . for none\n").await;
     }
 
+    /// The searcher has no type for the error of a line that is too long, only words.
+    #[tokio::test]
+    async fn a_file_that_does_not_fit_into_memory_is_told() {
+        const LARGE: usize = 17 * 1024 * 1024;
+        let place = Place::new();
+        place.put("a.txt", "x".repeat(LARGE));
+        place.put("b.txt", "a hit\n");
+        let expected =
+            "b.txt\n[a.txt is too large to be searched this way; use `grep`.]\n".to_owned();
+        check(&place, json!({"pattern": "hit"}), &expected).await;
+        check(&place, json!({"pattern": "hit", "multiline": true}), &expected).await;
+        // Each line fits.
+        place.put("a.txt", "x\n".repeat(LARGE / 2) + "hit\n");
+        check(&place, json!({"pattern": "hit"}), "a.txt\nb.txt\n").await;
+        check(&place, json!({"pattern": "hit", "multiline": true}), &expected).await;
+    }
+
     #[tokio::test]
     async fn path_glob_and_type_narrow_the_search() {
         let place = place();
