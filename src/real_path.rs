@@ -56,8 +56,8 @@ pub fn locate_entry(path: &Path) -> io::Result<PathBuf> {
     };
     let directory = locate(directory)?;
     let entry = directory.join(name);
-    if let Some(other) = same_name(&directory, name)
-        && entry.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    if entry.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        && let Some(other) = same_name(&directory, name)
     {
         return Ok(directory.join(other));
     }
