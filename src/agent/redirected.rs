@@ -83,7 +83,7 @@ impl PathRedirects<'_> {
         // The workspace's own name may have the characters of patterns.
         let others = slashes().filter(|slash| *slash > plain);
         let found = last_plain.into_iter().chain(others).find_map(|slash| {
-            let meaning = self.unit.policy.meant(&pattern[..slash], PathUse::Target)?;
+            let meaning = self.unit.policy.path_meaning(&pattern[..slash], PathUse::Target)?;
             let PathMeaning::Copy(copy) = meaning else { return None };
             Some((slash, copy))
         });

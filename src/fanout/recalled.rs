@@ -42,7 +42,7 @@ pub(super) async fn recall(
     let events = reading.await.expect("a log is read without panics");
     let events = events.map_err(|error| error.to_string())?;
     let Some((at, first)) = find_first_head(&events, unit) else {
-        return Err("the session log does not say how it began".to_owned());
+        return Err("the session log has no record of its start".to_owned());
     };
     let job = job_of(context, first, task_of(&events[..at], first, &caller.known())?)?;
     let here = rebuild(caller, (&events, unit), &job)?;

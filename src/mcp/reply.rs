@@ -160,9 +160,9 @@ fn classify_malformed(text: &str, open: &OpenRequests) -> ServerMessage {
             None => ServerMessage::Ignored,
         },
         None if begins_as_reply(text) => {
-            Incoming::Stray(format!("its reply is not valid JSON: {}", quote(text)))
+            ServerMessage::Stray(format!("its reply is not valid JSON: {}", quote(text)))
         }
-        None => Incoming::NotJsonRpc,
+        None => ServerMessage::NotJsonRpc,
     }
 }
 
@@ -172,8 +172,8 @@ fn begins_as_reply(text: &str) -> bool {
     ["\"jsonrpc\"", "\"result\"", "\"error\""].iter().any(|key| first.starts_with(key))
 }
 
-fn parse_message(value: Value, open: &OpenRequests) -> Incoming {
-    let Value::Object(mut fields) = value else { return Incoming::NotJsonRpc };
+fn parse_message(value: Value, open: &OpenRequests) -> ServerMessage {
+    let Value::Object(mut fields) = value else { return ServerMessage::NotJsonRpc };
     let id = fields.get("id").cloned().unwrap_or_default();
     let has = |key: &str| fields.get(key).is_some_and(|value| !value.is_null());
     if let Some(Value::String(_)) = fields.get("method")
