@@ -435,7 +435,7 @@ mod tests {
         assert!(
             note(&[url], "qwen:7b").contains("the server of `OPENAI_BASE_URL`, not to the preset")
         );
-        assert!(note(&[url, key], "qwen:qwen-max").contains("is `openai:qwen:qwen-max`"));
+        assert!(note(&[url, key], "qwen:qwen-max").contains("write `openai:qwen:qwen-max`"));
         assert_eq!(note(&[url, ("GROQ_API_KEY", "k")], "groq:a-b"), "");
         assert_eq!((note(&[key], "qwen:7b"), note(&[url], "m")), (String::new(), String::new()));
         let error = |name: &str| {
