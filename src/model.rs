@@ -222,6 +222,14 @@ impl ModelError {
             refused: None,
         }
     }
+
+    /// Returns whether the provider has too many requests, ours or others'. Several
+    /// providers and servers say so with 503.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        let is_busy = self.kind == ModelErrorKind::Overloaded && self.status == Some(503);
+        is_busy || self.kind == ModelErrorKind::RateLimited
+    }
 }
 
 /// The sorts of model error that lead to different decisions.

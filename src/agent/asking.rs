@@ -454,7 +454,7 @@ impl Audience<'_> {
 fn give_back(pass: Pass, answer: &Result<Answer, ModelError>, estimate: u64) {
     match answer {
         Ok(answer) => pass.answered(counted_or(answer.usage, estimate)),
-        Err(error) if error.kind == ModelErrorKind::RateLimited => pass.refused(error.retry_after),
+        Err(error) if error.is_refusal() => pass.refused(error.retry_after),
         Err(error) if broke_off(error) => {
             pass.failed(counted_or(error.spent, estimate), error.retry_after);
         }

@@ -9,6 +9,7 @@
 mod beyond;
 mod limit;
 mod name;
+mod pause;
 mod place;
 mod quota;
 mod state;
@@ -110,6 +111,24 @@ impl Lane {
             }
             (Stand::Shut(shut), _) => Entry::Shut(shut),
         }
+    }
+
+    /// Passes a second request for one that is in flight without an answer. A pause of the
+    /// provider and the quotas delay it. The limit of requests in flight does not: the first
+    /// request has a place there already.
+    ///
+    /// # Errors
+    ///
+    /// The error is the moment before which asking again is of no use.
+    pub fn pass_beside(&self) -> Result<Pass, Instant> {
+        let charge = self.shared.with(|state, now| state.enter_beside(self.index, now))?;
+        Ok(Pass { shared: Arc::clone(&self.shared), charge: Some(charge), also: None })
+    }
+
+    /// Returns how many requests have passed the gate, on all its lanes, and not ended.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.shared.with(|state, _| state.in_flight())
     }
 
     /// Takes a place in the queue of this gate.
@@ -314,8 +333,9 @@ impl Pass {
         self.end(End::Answered { tokens });
     }
 
-    /// The provider has too many requests (429, 529). The limit sinks, and
-    /// nothing passes before the time it gave, if it gave one.
+    /// The provider has too many requests (429, 503, 529). The limit sinks. If the provider
+    /// gave a time, nothing passes before it, except what takes the place of requests
+    /// that the provider answers meanwhile.
     pub fn refused(self, retry_after: Option<Duration>) {
         self.end(End::Refused { retry_after });
     }

@@ -2,9 +2,10 @@
 //!
 //! A refusal halves the limit, a window of successes adds one. What was left in
 //! flight when something was refused is remembered: up to that mark the limit
-//! comes back with each success, above it each probe that is refused makes the
-//! next one twice as rare. So a provider with a fixed limit is kept full, and
-//! asked for more seldom.
+//! comes back with each success. Above it a probe that is refused takes the limit
+//! back to the mark at once and makes the next probe twice as rare, and none is made
+//! before twice the time that the provider named. So a provider with a fixed limit is
+//! kept full, and asked for more seldom.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -31,13 +32,23 @@ pub(super) struct Limit {
     /// Since the limit last changed, with all places taken.
     successes: usize,
     halved_at: Option<Instant>,
+    /// When the provider may be asked for more than the mark again.
+    no_probe_before: Option<Instant>,
 }
 
 impl Limit {
     /// A limit that starts at the most that is configured, or open.
     pub(super) fn new(most: Option<NonZeroUsize>) -> Self {
         let most = most.map_or(usize::MAX, NonZeroUsize::get);
-        Self { most, now: most, mark: None, refused_probes: 0, successes: 0, halved_at: None }
+        Self {
+            most,
+            now: most,
+            mark: None,
+            refused_probes: 0,
+            successes: 0,
+            halved_at: None,
+            no_probe_before: None,
+        }
     }
 
     pub(super) fn allow_at_most(&mut self, most: NonZeroUsize) {
@@ -50,13 +61,15 @@ impl Limit {
     }
 
     /// One of so many in flight, itself counted, was answered.
-    pub(super) fn succeeded(&mut self, in_flight: usize) {
+    pub(super) fn succeeded(&mut self, in_flight: usize, now: Instant) {
         // An answer with places free says nothing about one more.
         if self.now == self.most || in_flight < self.now {
             return;
         }
         self.successes += 1;
-        if self.successes >= self.window() {
+        let would_probe = self.mark.is_some_and(|mark| self.now >= mark);
+        let is_too_early = would_probe && self.no_probe_before.is_some_and(|time| now < time);
+        if self.successes >= self.window() && !is_too_early {
             self.successes = 0;
             if self.mark.is_some_and(|mark| self.now > mark) {
                 self.mark = Some(self.now);
@@ -66,8 +79,14 @@ impl Limit {
         }
     }
 
-    /// One of so many in flight, itself counted, was refused.
-    pub(super) fn refused(&mut self, in_flight: usize, passed_at: Instant, now: Instant) {
+    /// One of so many in flight, itself counted, was refused, with so long a wait.
+    pub(super) fn refused(
+        &mut self,
+        in_flight: usize,
+        passed_at: Instant,
+        wait: Duration,
+        now: Instant,
+    ) {
         let left = (in_flight - 1).max(1);
         self.successes = 0;
         let is_old = self
@@ -77,19 +96,29 @@ impl Limit {
             // Still the same surge. It shows how few the provider takes.
             self.mark = self.mark.map(|mark| mark.min(left));
             self.now = self.now.min(left);
-            return;
+        } else {
+            self.halved_at = Some(now);
+            self.now = self.lowered(in_flight, left);
         }
-        self.halved_at = Some(now);
+        // A refused probe costs its unit the named time.
+        let wait = wait.saturating_mul(2 << self.refused_probes);
+        self.no_probe_before = self.no_probe_before.max(Some(now + wait));
+    }
+
+    /// Returns the limit after a refusal that tells something new, and notes what it tells.
+    fn lowered(&mut self, in_flight: usize, left: usize) -> usize {
         match self.mark {
+            // The provider takes what it took before.
             Some(mark) if left >= mark => {
                 self.refused_probes = (self.refused_probes + 1).min(MOST_DOUBLINGS);
+                self.now.min(mark)
             }
             Some(_) | None => {
                 self.mark = Some(left);
                 self.refused_probes = 0;
+                (self.now.min(in_flight) / 2).max(1)
             }
         }
-        self.now = (self.now.min(in_flight) / 2).max(1);
     }
 
     /// No more than are in flight now until they succeed.
@@ -122,12 +151,14 @@ mod tests {
         Answers(usize),
         /// One is refused with so many in flight.
         Refused(usize),
+        /// The same, with so many seconds to wait.
+        Told(usize, u64),
         /// One that was sent before all of this.
         OldRefused(usize),
         Closed(usize),
         Seconds(u64),
     }
-    use Step::{Answers, Closed, OldRefused, Refused, Seconds};
+    use Step::{Answers, Closed, OldRefused, Refused, Seconds, Told};
 
     /// Checks the limit after each step.
     #[track_caller]
@@ -138,9 +169,12 @@ mod tests {
         for (index, (step, expected)) in steps.iter().enumerate() {
             now += Duration::from_millis(100);
             match *step {
-                Answers(count) => (0..count).for_each(|_| limit.succeeded(limit.get())),
-                Refused(in_flight) => limit.refused(in_flight, now, now),
-                OldRefused(in_flight) => limit.refused(in_flight, start, now),
+                Answers(count) => (0..count).for_each(|_| limit.succeeded(limit.get(), now)),
+                Refused(in_flight) => limit.refused(in_flight, now, Duration::ZERO, now),
+                Told(in_flight, seconds) => {
+                    limit.refused(in_flight, now, Duration::from_secs(seconds), now);
+                }
+                OldRefused(in_flight) => limit.refused(in_flight, start, Duration::ZERO, now),
                 Closed(in_flight) => limit.close(in_flight),
                 Seconds(seconds) => now += Duration::from_secs(seconds),
             }
@@ -186,12 +220,26 @@ mod tests {
 
     #[test]
     fn each_refused_probe_makes_the_next_one_twice_as_rare_up_to_a_bound() {
-        let mut steps = vec![(Refused(3), 1)];
+        let mut steps = vec![(Refused(3), 1), (Answers(1), 2)];
         for window in [2, 4, 8, 16, 32, 32, 32] {
-            steps.extend([(Seconds(1), 1), (Answers(1), 2), (Answers(window - 1), 2)]);
-            steps.extend([(Answers(1), 3), (Refused(3), 1)]);
+            steps.extend([(Seconds(1), 2), (Answers(window - 1), 2)]);
+            steps.extend([(Answers(1), 3), (Refused(3), 2)]);
         }
         check(None, &steps);
+    }
+
+    #[test]
+    fn a_probe_waits_for_twice_the_named_time_and_twice_that_after_each_refused_one() {
+        let start = [(Told(3, 5), 1), (Answers(1), 2), (Answers(99), 2), (Seconds(10), 2)];
+        let probe = [(Answers(1), 3), (Told(3, 5), 2)];
+        let wait = |seconds: u64| [(Answers(99), 2), (Seconds(seconds - 1), 2), (Answers(99), 2)];
+        let steps = [&start[..], &probe, &wait(20), &[(Seconds(1), 2)], &probe, &wait(40)];
+        check(None, &steps.concat());
+    }
+
+    #[test]
+    fn the_named_time_keeps_nothing_from_the_mark() {
+        check(None, &[(Told(5, 60), 2), (Answers(1), 3), (Answers(1), 4), (Answers(99), 4)]);
     }
 
     #[test]
@@ -200,8 +248,8 @@ mod tests {
             (Refused(3), 1),
             (Answers(1 + 2), 3),
             (Seconds(1), 3),
-            (Refused(3), 1),
-            (Answers(1 + 3), 2),
+            (Refused(3), 2),
+            (Answers(3), 2),
             // The second probe at three comes after four, and is taken.
             (Answers(1), 3),
             (Answers(3), 4),
@@ -214,8 +262,8 @@ mod tests {
     fn an_answer_with_places_free_says_nothing() {
         let mut limit = Limit::new(None);
         let now = Instant::now();
-        limit.refused(8, now, now);
-        (0..100).for_each(|_| limit.succeeded(3));
+        limit.refused(8, now, Duration::ZERO, now);
+        (0..100).for_each(|_| limit.succeeded(3, now));
         assert_eq!(limit.get(), 4);
     }
 

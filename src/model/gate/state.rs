@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::limit::Limit;
+use super::pause::{NamedTime, Pause};
 use super::quota::{Meters, Paid};
 use super::{End, Quota, Throttle};
 use crate::model::retry::LONGEST_FLOOR;
@@ -67,7 +68,7 @@ pub(super) struct State {
     granted: usize,
     /// Waiters whose turn it is not.
     waiting: usize,
-    not_before: Option<Instant>,
+    pause: Pause,
     /// How many were refused with no other in flight since something was
     /// answered.
     refused_alone: u32,
@@ -108,7 +109,7 @@ impl State {
             passed: 0,
             granted: 0,
             waiting: 0,
-            not_before: None,
+            pause: Pause::default(),
             refused_alone: 0,
             lanes: Vec::new(),
             next_ticket: 0,
@@ -152,6 +153,32 @@ impl State {
             Some(charge) => Entered::Passed(charge),
             None => Entered::Held(ticket),
         }
+    }
+
+    /// Passes a second request for one that is in flight without an answer, however many are
+    /// in flight. A pause and the quotas of the lane delay it.
+    ///
+    /// # Errors
+    ///
+    /// The error is the moment before which asking again is of no use.
+    pub(super) fn enter_beside(
+        &mut self,
+        lane: LaneIndex,
+        now: Instant,
+    ) -> Result<Charge, Instant> {
+        let own = &mut self.lanes[lane.0];
+        if let Some(until) = own.shut_until(now).max(self.pause.until(now)) {
+            return Err(until);
+        }
+        let mut paid = Paid::default();
+        if let Err(throttle) = own.meters.pay(&mut paid, 0, now) {
+            own.meters.pay_back(paid);
+            return Err(throttle.until().expect("a quota names the moment when there is more"));
+        }
+        self.passed += 1;
+        self.take_back(now);
+        self.settle(now);
+        Ok(Charge { lane, tokens: paid.tokens(), passed_at: now })
     }
 
     /// Looks whether it is this waiter's turn; if not, `waker` is called when
@@ -200,29 +227,51 @@ impl State {
         self.passed -= 1;
         match end {
             End::Answered { tokens } => {
-                self.limit.succeeded(in_flight);
+                self.limit.succeeded(in_flight, now);
+                self.pause.answered(now);
                 self.refused_alone = 0;
                 self.lanes[charge.lane.0].meters.correct(charge.tokens, tokens);
             }
             End::Refused { retry_after } => {
-                self.limit.refused(in_flight, charge.passed_at, now);
                 self.lanes[charge.lane.0].meters.correct(charge.tokens, 0);
                 let is_alone = in_flight == 1;
                 let said = retry_after.or_else(|| is_alone.then(|| self.next_own_pause()));
-                self.pause(charge.lane, said, now);
+                let passed_at = charge.passed_at;
+                let is_about_limit = match said {
+                    Some(said) if said > LONGEST_FLOOR => {
+                        self.shut(charge.lane, said, now);
+                        false
+                    }
+                    Some(said) => {
+                        tracing::debug!(wait_ms = said.as_millis() as u64, is_alone, "refused");
+                        let until = now + said;
+                        self.pause.refused(NamedTime { until, passed_at, is_alone }, now)
+                    }
+                    None => false,
+                };
+                let wait = retry_after.filter(|_| is_about_limit).unwrap_or_default();
+                self.limit.refused(in_flight, passed_at, wait, now);
             }
             End::Failed { tokens, retry_after } => {
                 self.lanes[charge.lane.0].meters.correct(charge.tokens, tokens);
                 // Those that fail with the first one were in flight with it.
-                if retry_after.is_some() && !self.is_paused(now) {
+                if retry_after.is_some() && self.pause.until(now).is_none() {
                     self.limit.close(in_flight);
                 }
-                self.pause(charge.lane, retry_after, now);
+                match retry_after {
+                    Some(said) if said > LONGEST_FLOOR => self.shut(charge.lane, said, now),
+                    Some(said) => self.pause.hold(now + said),
+                    None => {}
+                }
             }
             End::Dropped => {}
         }
         self.take_back(now);
         self.settle(now);
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.passed
     }
 
     /// What the first of a lane waits for.
@@ -246,18 +295,13 @@ impl State {
         FIRST_OWN_PAUSE * (1 << doublings)
     }
 
-    /// Lets nothing pass before the time that was said.
+    /// Shuts a lane for a time that is too long to wait for.
     ///
-    /// A time that nobody waits for is about the quota of a day, which a model
-    /// has for itself: it shuts the lane, and leaves others for a fallback.
-    fn pause(&mut self, lane: LaneIndex, said: Option<Duration>, now: Instant) {
-        let Some(said) = said else { return };
-        tracing::debug!(wait_ms = said.as_millis() as u64, "the gate closes for a while");
+    /// The provider names such a time for the quota of a day, which each model has for
+    /// itself. Other lanes stay open for a fallback.
+    fn shut(&mut self, lane: LaneIndex, said: Duration, now: Instant) {
+        tracing::debug!(wait_ms = said.as_millis() as u64, "a lane of the gate is shut");
         let until = now + said.min(FARTHEST);
-        if said <= LONGEST_FLOOR {
-            self.not_before = self.not_before.max(Some(until));
-            return;
-        }
         let lane = &mut self.lanes[lane.0];
         lane.shut = lane.shut.max(Some(until));
         self.granted -= lane.granted.len();
@@ -266,13 +310,9 @@ impl State {
         self.wakers.extend(lane.waiting.values_mut().filter_map(|waiter| waiter.waker.take()));
     }
 
-    fn is_paused(&self, now: Instant) -> bool {
-        self.not_before.is_some_and(|until| until > now)
-    }
-
     /// What holds all lanes, if anything does.
     fn barrier(&self, now: Instant) -> Option<Throttle> {
-        if let Some(until) = self.not_before.filter(|until| *until > now) {
+        if let Some(until) = self.pause.until(now) {
             Some(Throttle::Provider { until })
         } else if self.passed + self.granted >= self.limit.get() {
             Some(Throttle::InFlight)
@@ -284,7 +324,7 @@ impl State {
     /// Takes back the latest turns that were given and not yet taken, if they
     /// would not be given now.
     fn take_back(&mut self, now: Instant) {
-        let is_paused = self.is_paused(now);
+        let is_paused = self.pause.until(now).is_some();
         while self.granted > 0 && (is_paused || self.passed + self.granted > self.limit.get()) {
             let last = |lane: &&mut Lane| lane.granted.last_key_value().map(|(last, _)| *last);
             let lane = self.lanes.iter_mut().max_by_key(last).expect("a turn is given in a lane");

@@ -1,4 +1,4 @@
-//! Storms of 429s: eight slots against providers that refuse, in paused time.
+//! Storms of 429s: many slots against providers that refuse, in paused time.
 //!
 //! The provider here counts as providers do, in requests in flight and in
 //! windows; the slots do what the agent loop does, with the real gate and the
@@ -7,15 +7,13 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::{Entry, Gate, Lane, Pass, Quota};
 use crate::model::retry::{Decision, Jitter, Policy, Tried, decide};
 use crate::model::{ModelError, ModelErrorKind};
 
-const SLOTS: u64 = 8;
-const REQUESTS: u32 = 20;
-const ALL: u32 = 8 * REQUESTS;
 const SEEDS: u64 = 20;
 
 /// A window of the provider that counts in windows.
@@ -30,33 +28,65 @@ struct Terms {
     in_flight: Option<[u32; 2]>,
     /// Whether it counts in windows too.
     windows: bool,
-    /// Whether it says when to come again.
-    says_when: bool,
+    /// The status of a refusal for too many in flight, and when to come again: whole
+    /// seconds, as in the header. `None` if it does not say, for windows neither.
+    refusal: (u16, Option<Duration>),
     /// The mean time of an answer.
     service: Duration,
 }
 
-/// What a provider says after a refusal for too many in flight. Whole seconds,
-/// as in the header.
-const COME_AGAIN: Duration = Duration::from_secs(1);
+/// The clients of a provider.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    slots: u32,
+    /// Requests of each slot, one after the other.
+    requests: u32,
+    /// Slots that run at once.
+    cap: usize,
+    /// The time to start one.
+    start: Duration,
+    /// The mean time from here to the provider, and back.
+    way: Duration,
+}
+
+impl Load {
+    const fn all(self) -> u32 {
+        self.slots * self.requests
+    }
+}
 
 #[derive(Debug)]
 struct Provider {
     terms: Terms,
+    /// The number of requests of all slots.
+    all: u32,
     start: Instant,
     in_flight: u32,
     /// How many this window has taken, and its number.
     window: (u32, u64),
     seen: Seen,
-    /// What has reached a client so far.
-    told: Instant,
+    /// Requests without an answer, as the client sees them.
+    open: u32,
+    /// Times that the client was told and that are not over.
+    told: Vec<Told>,
+}
+
+/// A time that a client was told.
+#[derive(Debug)]
+struct Told {
+    until: Instant,
+    /// Other requests that were open at that moment.
+    beside: u32,
+    /// `true` once one of them was answered.
+    is_answered: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Seen {
     accepted: u32,
     refused: u32,
-    /// Sent before a time that the client had been told.
+    /// Requests that were sent before a time that the client had been told, although nothing
+    /// had been answered since or as many were open as at that moment.
     early: u32,
     dead: u32,
     /// The work of all requests over what was taken side by side: nothing can
@@ -65,9 +95,18 @@ struct Seen {
 }
 
 impl Provider {
-    fn new(terms: Terms) -> Self {
-        let start = Instant::now();
-        Self { terms, start, in_flight: 0, window: (0, 0), seen: Seen::default(), told: start }
+    fn new(terms: Terms, all: u32) -> Self {
+        let (start, seen) = (Instant::now(), Seen::default());
+        Self { terms, all, start, in_flight: 0, window: (0, 0), seen, open: 0, told: Vec::new() }
+    }
+
+    /// A client sends a request.
+    fn send(&mut self) {
+        let now = Instant::now();
+        self.told.retain(|told| now < told.until);
+        let is_early = |told: &Told| !told.is_answered || self.open >= told.beside;
+        self.seen.early += u32::from(self.told.iter().any(is_early));
+        self.open += 1;
     }
 
     /// Takes a request or says when to come again.
@@ -77,15 +116,15 @@ impl Provider {
         if self.window.1 != number {
             self.window = (0, number);
         }
-        let says = |time| self.terms.says_when.then_some(time);
-        let half = usize::from(self.seen.accepted >= ALL / 2);
+        let (_, come_again) = self.terms.refusal;
+        let half = usize::from(self.seen.accepted >= self.all / 2);
         let most = self.terms.in_flight.map_or(u32::MAX, |most| most[half]);
         if self.in_flight >= most {
-            return Err(says(COME_AGAIN));
+            return Err(come_again);
         }
         if self.terms.windows && self.window.0 >= WINDOW_TAKES {
             let next = WINDOW * u32::try_from(number + 1).unwrap();
-            return Err(says(next - now));
+            return Err(come_again.map(|_| next - now));
         }
         self.in_flight += 1;
         self.seen.accepted += 1;
@@ -104,13 +143,9 @@ impl Server {
         self.0.lock().unwrap()
     }
 
-    async fn ask(&self, random: &mut Jitter) -> Result<u64, ModelError> {
-        let way = |random: &mut Jitter| Duration::from_millis(40).mul_f64(0.5 + random.draw());
-        {
-            let mut provider = self.lock();
-            let is_early = Instant::now() < provider.told;
-            provider.seen.early += u32::from(is_early);
-        }
+    async fn ask(&self, way: Duration, random: &mut Jitter) -> Result<u64, ModelError> {
+        let way = |random: &mut Jitter| way.mul_f64(0.5 + random.draw());
+        self.lock().send();
         sleep(way(random)).await;
         let service = self.lock().terms.service.mul_f64(0.5 + random.draw());
         let taken = self.lock().take(service);
@@ -119,18 +154,23 @@ impl Server {
                 sleep(service).await;
                 self.lock().in_flight -= 1;
                 sleep(way(random)).await;
+                let mut provider = self.lock();
+                provider.open -= 1;
+                provider.told.iter_mut().for_each(|told| told.is_answered = true);
                 Ok(1_000)
             }
             Err(again) => {
                 sleep(way(random)).await;
                 let mut provider = self.lock();
+                provider.open -= 1;
                 provider.seen.refused += 1;
                 if let Some(again) = again {
-                    provider.told = provider.told.max(Instant::now() + again);
+                    let (until, beside) = (Instant::now() + again, provider.open);
+                    provider.told.push(Told { until, beside, is_answered: false });
                 }
-                let mut error = ModelError::new(ModelErrorKind::RateLimited, "too many");
-                error.retry_after = again;
-                Err(error)
+                let (status, _) = provider.terms.refusal;
+                let error = ModelError::new(ModelErrorKind::of_status(status), "too many");
+                Err(ModelError { status: Some(status), retry_after: again, ..error })
             }
         }
     }
@@ -146,17 +186,18 @@ async fn pass(lane: &Lane) -> Pass {
 
 /// Makes the requests of a slot one after the other; tells whether it got
 /// through.
-async fn slot(lane: Lane, server: Server, mut random: Jitter) -> bool {
-    for _ in 0..REQUESTS {
+async fn slot(lane: Lane, server: Server, load: Load, mut random: Jitter) -> bool {
+    for _ in 0..load.requests {
         let mut tried = Tried::default();
         loop {
             let pass = pass(&lane).await;
-            match server.ask(&mut random).await {
+            match server.ask(load.way, &mut random).await {
                 Ok(tokens) => {
                     pass.answered(tokens);
                     break;
                 }
                 Err(error) => {
+                    assert!(error.is_refusal(), "{error:?}");
                     pass.refused(error.retry_after);
                     match decide(&error, tried, Policy::default(), false, random.draw()) {
                         Decision::Again { after } => sleep(after).await,
@@ -172,20 +213,29 @@ async fn slot(lane: Lane, server: Server, mut random: Jitter) -> bool {
     true
 }
 
-fn storm(terms: Terms, seed: u64) -> (Seen, Duration) {
+fn storm(terms: Terms, load: Load, seed: u64) -> (Seen, Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap();
     runtime.block_on(async {
-        let server = Server(Arc::new(Mutex::new(Provider::new(terms))));
+        let server = Server(Arc::new(Mutex::new(Provider::new(terms, load.all()))));
         let lane = Gate::new(None).lane(Quota::default());
+        let cap = Arc::new(Semaphore::new(load.cap));
         let start = Instant::now();
         let seeds = Jitter::new(seed);
-        let slots: Vec<_> = (0..SLOTS)
-            .map(|unit| tokio::spawn(slot(lane.clone(), server.clone(), seeds.of(unit))))
-            .collect();
+        let mut slots = Vec::new();
+        for unit in 0..load.slots {
+            let running = Arc::clone(&cap).acquire_owned().await.unwrap();
+            let slot = slot(lane.clone(), server.clone(), load, seeds.of(unit.into()));
+            slots.push(tokio::spawn(async move {
+                let lived = slot.await;
+                drop(running);
+                lived
+            }));
+            sleep(load.start).await;
+        }
         for slot in slots {
             let lived = slot.await.unwrap();
             server.lock().seen.dead += u32::from(!lived);
@@ -202,21 +252,42 @@ fn storm(terms: Terms, seed: u64) -> (Seen, Duration) {
 /// than all windows but the last, which may be used up as it begins.
 #[track_caller]
 fn check(terms: Terms, most_refused: u32, most_over: f64) {
-    let windows = if terms.windows { WINDOW * (ALL / WINDOW_TAKES - 1) } else { Duration::ZERO };
+    let (start, way) = (Duration::ZERO, Duration::from_millis(40));
+    let load = Load { slots: 8, requests: 20, cap: 8, start, way };
     for service in [1, 2, 5].map(Duration::from_secs) {
+        let terms = Terms { service, ..terms };
         for seed in 0..SEEDS {
-            let (seen, took) = storm(Terms { service, ..terms }, seed);
-            let bound = seen.work.max(windows);
-            let story = format!("seed {seed}, {service:?}: {took:?} over {bound:?}, {seen:?}");
-            assert_eq!((seen.dead, seen.early, seen.accepted), (0, 0, ALL), "{story}");
-            assert!(seen.refused <= most_refused, "{story}");
-            assert!(took <= bound.mul_f64(most_over), "{story}");
+            check_one(terms, load, seed, most_refused, most_over);
         }
     }
 }
 
-const FOUR_THEN_TWO: Terms =
-    Terms { in_flight: Some([4, 2]), windows: false, says_when: false, service: Duration::ZERO };
+/// Runs one storm, and returns how often it was refused, and how long it took for each
+/// second that it had to take.
+#[track_caller]
+fn check_one(terms: Terms, load: Load, seed: u64, most_refused: u32, most_over: f64) -> (u32, f64) {
+    let windows = match terms.windows {
+        true => WINDOW * (load.all() / WINDOW_TAKES - 1),
+        false => Duration::ZERO,
+    };
+    let (seen, took) = storm(terms, load, seed);
+    let bound = seen.work.max(windows);
+    let story = format!("seed {seed}, {terms:?}, {load:?}: {took:?} over {bound:?}, {seen:?}");
+    assert_eq!((seen.dead, seen.early, seen.accepted), (0, 0, load.all()), "{story}");
+    assert!(seen.refused <= most_refused, "{story}");
+    assert!(took <= bound.mul_f64(most_over), "{story}");
+    (seen.refused, took.as_secs_f64() / bound.as_secs_f64())
+}
+
+const SAYS_NOTHING: (u16, Option<Duration>) = (429, None);
+const SAYS_WHEN: (u16, Option<Duration>) = (429, Some(Duration::from_secs(1)));
+
+const FOUR_THEN_TWO: Terms = Terms {
+    in_flight: Some([4, 2]),
+    windows: false,
+    refusal: SAYS_NOTHING,
+    service: Duration::ZERO,
+};
 
 #[test]
 fn a_provider_that_takes_four_and_then_two_in_flight_is_kept_full() {
@@ -225,17 +296,18 @@ fn a_provider_that_takes_four_and_then_two_in_flight_is_kept_full() {
 
 #[test]
 fn nothing_reaches_a_provider_before_it_said() {
-    check(Terms { says_when: true, ..FOUR_THEN_TWO }, 80, 1.3);
+    check(Terms { refusal: SAYS_WHEN, ..FOUR_THEN_TWO }, 80, 1.3);
 }
 
 #[test]
 fn a_provider_that_takes_ten_in_ten_seconds_gets_them() {
-    check(Terms { in_flight: None, windows: true, says_when: true, ..FOUR_THEN_TWO }, 80, 1.3);
+    let terms = Terms { in_flight: None, windows: true, refusal: SAYS_WHEN, ..FOUR_THEN_TWO };
+    check(terms, 80, 1.3);
 }
 
 #[test]
 fn a_provider_that_counts_both_ways_gets_what_it_takes() {
-    check(Terms { windows: true, says_when: true, ..FOUR_THEN_TWO }, 80, 1.3);
+    check(Terms { windows: true, refusal: SAYS_WHEN, ..FOUR_THEN_TWO }, 80, 1.3);
 }
 
 #[test]
@@ -249,4 +321,44 @@ fn no_slot_dies_of_a_provider_that_counts_in_windows_and_says_nothing() {
 #[test]
 fn a_provider_that_takes_more_again_is_found_out() {
     check(Terms { in_flight: Some([2, 8]), ..FOUR_THEN_TWO }, 80, 1.5);
+}
+
+/// One request of each of 160 slots, as a machine starts them: most are still to be
+/// started when the first refusal comes.
+#[test]
+fn a_provider_with_a_fixed_limit_is_kept_full_whatever_its_refusals_say() {
+    let rows = [
+        // Status, seconds it names, milliseconds of an answer, limit, turns.
+        (429, None, 200, 4, 1),
+        (429, Some(1), 200, 4, 1),
+        (429, Some(2), 200, 4, 1),
+        (429, Some(5), 200, 4, 1),
+        (429, None, 1_000, 4, 1),
+        (429, Some(1), 1_000, 4, 1),
+        (429, Some(5), 1_000, 4, 1),
+        (429, None, 200, 4, 2),
+        (429, None, 200, 2, 1),
+        (429, Some(5), 200, 2, 1),
+        (429, Some(2), 200, 1, 1),
+        (529, None, 200, 4, 1),
+        (529, Some(5), 200, 4, 1),
+        (503, None, 200, 4, 1),
+        (503, Some(5), 200, 4, 1),
+    ];
+    let milliseconds = Duration::from_millis;
+    for (status, seconds, service, limit, requests) in rows {
+        let refusal = (status, seconds.map(Duration::from_secs));
+        let (service, in_flight) = (milliseconds(service), Some([limit; 2]));
+        let terms = Terms { in_flight, windows: false, refusal, service };
+        for cap in [8, 160] {
+            let (start, way) = (milliseconds(2), milliseconds(4));
+            let load = Load { slots: 160, requests, cap, start, way };
+            let ran = (0..SEEDS).map(|seed| check_one(terms, load, seed, 60, 1.3));
+            let worst = ran.reduce(|one, other| (one.0.max(other.0), one.1.max(other.1)));
+            let (refused, over) = worst.expect("there is a seed");
+            println!(
+                "{status}, {seconds:?} s, {service:?}, limit {limit}, {requests} turns, cap {cap}: {refused} refused, {over:.2}"
+            );
+        }
+    }
 }

@@ -127,6 +127,49 @@ async fn a_refusal_while_others_wait_holds_them_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_lets_the_next_one_in_while_a_named_time_holds_back_more() {
+    let lane = lane(0);
+    let start = Instant::now();
+    let [first, second, third] = [(); 3].map(|()| passed(lane.enter(0)));
+    third.refused(Some(5 * SECOND));
+    let waits = held(lane.enter(0));
+    assert_eq!(waits.cause(), Throttle::Provider { until: start + 5 * SECOND });
+    first.answered(0);
+    let fourth = waits.wait().await.unwrap();
+    assert_eq!((start.elapsed(), lane.in_flight()), (Duration::ZERO, 2));
+    assert_eq!(held(lane.enter(0)).cause(), Throttle::InFlight);
+    // The provider refuses what takes an answered one's place: it counts all requests.
+    fourth.refused(Some(SECOND));
+    let waits = held(lane.enter(0));
+    second.answered(0);
+    drop(waits.wait().await.unwrap());
+    assert_eq!(start.elapsed(), 5 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_request_passes_a_full_limit_but_no_named_time_and_no_quota() {
+    let lane = lane(1);
+    let first = passed(lane.enter(0));
+    let second = lane.pass_beside().unwrap();
+    let waits = held(lane.enter(0));
+    assert_eq!(lane.in_flight(), 2);
+    drop(second);
+    assert_eq!(waits.cause(), Throttle::InFlight);
+    first.refused(Some(5 * SECOND));
+    assert_eq!(lane.pass_beside().unwrap_err(), Instant::now() + 5 * SECOND);
+    let third = waits.wait().await.unwrap();
+    drop((lane.pass_beside().unwrap(), third));
+    assert_eq!(lane.in_flight(), 0);
+
+    let lane = gate(0).lane(per_minute(6, 0));
+    passed(lane.enter(0)).answered(0);
+    assert_eq!(lane.pass_beside().unwrap_err(), Instant::now() + 10 * SECOND);
+    let lane = gate(0).lane(Quota::default());
+    passed(lane.enter(0)).refused(Some(3_600 * SECOND));
+    assert_eq!(lane.pass_beside().unwrap_err(), Instant::now() + 3_600 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_more_come_when_a_provider_is_back_than_were_there_when_it_went() {
     let lane = lane(0);
     let three = [(); 3].map(|()| passed(lane.enter(0)));

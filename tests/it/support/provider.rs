@@ -50,10 +50,21 @@ struct Shared {
     /// When each request came that was taken.
     taken: Vec<Instant>,
     refused: BTreeMap<UnitId, usize>,
-    /// When nothing may come, from when the refusal was heard.
-    closed: Vec<(Instant, Instant)>,
-    /// Requests that came before the time that was asked for.
+    /// Times that refusals have named.
+    told: Vec<ToldTime>,
+    /// Requests that came before the time that was asked for, while nothing was answered
+    /// since or as many were in flight as then.
     early: usize,
+}
+
+/// A time that a refusal has asked for.
+struct ToldTime {
+    heard: Instant,
+    until: Instant,
+    /// Requests that were in flight.
+    beside: usize,
+    /// `true` once one was answered.
+    is_answered: bool,
 }
 
 /// What there is to tell of a storm.
@@ -87,7 +98,7 @@ impl Provider {
                 answered: 0,
                 taken: Vec::new(),
                 refused: BTreeMap::new(),
-                closed: Vec::new(),
+                told: Vec::new(),
                 early: 0,
             })),
         })
@@ -107,8 +118,11 @@ impl Provider {
         let now = Instant::now();
         let mut shared = self.shared.lock().expect("nothing panics while it holds the lock");
         let shared = &mut *shared;
-        let is_early = |(heard, until): &(Instant, Instant)| *heard < now && now < *until;
-        shared.early += usize::from(shared.closed.iter().any(is_early));
+        let is_early = |told: &ToldTime| {
+            let is_within = told.heard < now && now < told.until;
+            is_within && (!told.is_answered || shared.in_flight >= told.beside)
+        };
+        shared.early += usize::from(shared.told.iter().any(is_early));
         let (is_full, wait) = match self.takes {
             Takes::InFlight { first, then, all } => {
                 let most = if shared.answered < all / 2 { first } else { then };
@@ -126,7 +140,9 @@ impl Provider {
         if is_full {
             *shared.refused.entry(unit).or_default() += 1;
             let wait = self.tells.then_some(wait);
-            shared.closed.extend(wait.map(|wait| (now + REFUSAL, now + REFUSAL + wait)));
+            let (heard, beside) = (now + REFUSAL, shared.in_flight);
+            let told = |wait| ToldTime { heard, until: heard + wait, beside, is_answered: false };
+            shared.told.extend(wait.map(told));
             return Err(wait);
         }
         shared.in_flight += 1;
@@ -195,7 +211,11 @@ struct Place(Arc<Mutex<Shared>>);
 
 impl Place {
     fn done(self) {
-        self.0.lock().expect("nothing panics while it holds the lock").answered += 1;
+        let mut shared = self.0.lock().expect("nothing panics while it holds the lock");
+        shared.answered += 1;
+        let now = Instant::now();
+        let heard = shared.told.iter_mut().filter(|told| told.heard <= now);
+        heard.for_each(|told| told.is_answered = true);
     }
 }
 

@@ -67,6 +67,18 @@ impl World {
         self.check();
     }
 
+    fn enter_beside(&mut self, lane: LaneIndex) {
+        let is_paused = self.state.pause.until(self.now).is_some();
+        match self.state.enter_beside(lane, self.now) {
+            Ok(charge) => {
+                assert!(!is_paused, "nothing passes before the time that was said");
+                self.passes.push(charge);
+            }
+            Err(until) => assert!(until > self.now, "asking again at once is of no use"),
+        }
+        self.check();
+    }
+
     fn look(&mut self, ticket: Ticket) {
         let waiting = self.waiting.get_mut(&ticket).unwrap();
         waiting.woken.0.store(false, Ordering::Relaxed);
@@ -117,7 +129,7 @@ impl World {
         assert_eq!(state.granted, sum(|lane| lane.granted.len()));
         assert_eq!(state.waiting, sum(|lane| lane.waiting.len()));
         assert_eq!(state.granted + state.waiting, self.waiting.len(), "nobody is left behind");
-        let is_paused = state.not_before.is_some_and(|until| until > self.now);
+        let is_paused = state.pause.until(self.now).is_some();
         assert!(!is_paused || state.granted == 0, "nothing passes before the time that was said");
         assert!(state.granted == 0 || state.passed + state.granted <= state.limit.get());
         for lane in &state.lanes {
@@ -165,6 +177,10 @@ impl World {
                 let index = self.below(self.passes.len());
                 let end = self.any_end();
                 self.end(index, end);
+            }
+            8 if self.below(4) == 0 => {
+                let lane = self.below(self.lanes.len());
+                self.enter_beside(self.lanes[lane]);
             }
             _ => self.now += Duration::from_secs(2).mul_f64(self.random.draw()),
         }
