@@ -26,6 +26,7 @@ pub mod settings;
 mod share;
 mod sources;
 mod telemetry;
+mod timeouts;
 pub mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,10 +58,11 @@ pub use preset::{
     EffortKey, Mover, OutputLimitKey, PRESETS, Preset, Quirks, ReasoningBack, UsageInStream,
 };
 pub(crate) use server::is_loopback;
-pub use server::{FIRST_BYTE, KeySource, NEAR_FIRST_BYTE, ServerModel};
+pub use server::{KeySource, ServerModel};
 pub use share::WindowShare;
 pub use sources::Sources;
 pub use telemetry::{Encoding, OTLP_HEADERS, Sampler, Telemetry, TelemetryError, TraceParent};
+pub use timeouts::AnswerTimeouts;
 
 /// Most bytes of a configuration file. One that people write is a few hundred
 /// lines; a larger one is some other file.

@@ -163,11 +163,13 @@ pub struct Usage {
 
 impl Usage {
     /// Returns the same tokens with what they cost at a price. A cost that the
-    /// provider has told itself stays.
+    /// provider has told itself stays, and so does that something is missing in it.
     #[must_use]
     pub fn priced(self, price: Option<&Price>) -> Self {
-        let is_told = self.cost != Cost::default();
-        if is_told { self } else { Self { cost: Cost::of(self, price), ..self } }
+        let is_told = self.cost.usd != Usd::default();
+        let mut cost = if is_told { self.cost } else { Cost::of(self, price) };
+        cost.is_partial |= self.cost.is_partial;
+        Self { cost, ..self }
     }
 
     /// Returns all tokens, however they were billed.

@@ -170,6 +170,9 @@ pub enum Chunk {
     Text(Arc<str>),
     /// More of the reasoning.
     Thinking(Arc<str>),
+    /// The request was sent a second time beside the first; the sentence is for the user. The
+    /// cost of the dropped request is unknown.
+    SentTwice(Arc<str>),
     /// The whole answer. Nothing follows.
     Finished(Box<Answer>),
 }
@@ -223,12 +226,28 @@ impl ModelError {
         }
     }
 
-    /// Returns whether the provider has too many requests, ours or others'. Several
-    /// providers and servers say so with 503.
+    /// Returns whether the provider refuses the request because it has too many, ours or
+    /// others'. Several providers and servers use the status 503 for that.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         let is_busy = self.kind == ModelErrorKind::Overloaded && self.status == Some(503);
         is_busy || self.kind == ModelErrorKind::RateLimited
+    }
+
+    /// Returns whether the model had begun to work on an answer when it went wrong.
+    #[must_use]
+    pub fn broke_off(&self) -> bool {
+        match self.kind {
+            ModelErrorKind::Cut | ModelErrorKind::Silent | ModelErrorKind::Unusable => true,
+            ModelErrorKind::Authentication
+            | ModelErrorKind::Request
+            | ModelErrorKind::Overflow
+            | ModelErrorKind::RateLimited
+            | ModelErrorKind::Overloaded
+            | ModelErrorKind::Connection
+            | ModelErrorKind::Unreachable
+            | ModelErrorKind::NotRunning => false,
+        }
     }
 }
 
@@ -246,8 +265,10 @@ pub enum ModelErrorKind {
     RateLimited,
     /// 408, 409, 425, other 5xx: the same request may work later.
     Overloaded,
-    /// The connection could not be made or broke before the answer began.
+    /// The connection broke before the answer began.
     Connection,
+    /// No connection could be made.
+    Unreachable,
     /// Nothing listens at the address, which is on this machine.
     NotRunning,
     /// The answer broke off before its end, or its provider failed.
@@ -284,6 +305,7 @@ impl ModelErrorKind {
             Self::RateLimited
             | Self::Overloaded
             | Self::Connection
+            | Self::Unreachable
             | Self::NotRunning
             | Self::Cut
             | Self::Unusable

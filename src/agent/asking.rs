@@ -259,7 +259,7 @@ impl Unit {
                 error.spent = error.spent.priced(price);
                 // It was read, and partly answered; nobody says for how much.
                 let is_uncounted = error.spent.total() == 0;
-                error.spent.cost.is_partial |= is_uncounted && broke_off(error);
+                error.spent.cost.is_partial |= is_uncounted && error.broke_off();
             }
         }
         if let Some(passed) = passed {
@@ -331,6 +331,12 @@ impl Unit {
             let piece = match chunk? {
                 Chunk::Text(text) => Piece::Text(text),
                 Chunk::Thinking(text) => Piece::Thinking(text),
+                Chunk::SentTwice(text) => {
+                    let notice = Told::Notice { level: NoticeLevel::Warning, text };
+                    self.context.line.tell(notice).await;
+                    next = chunks.next().await;
+                    continue;
+                }
                 Chunk::Finished(answer) => {
                     audience.has_begun();
                     return Ok(*answer);
@@ -455,7 +461,7 @@ fn give_back(pass: Pass, answer: &Result<Answer, ModelError>, estimate: u64) {
     match answer {
         Ok(answer) => pass.answered(counted_or(answer.usage, estimate)),
         Err(error) if error.is_refusal() => pass.refused(error.retry_after),
-        Err(error) if broke_off(error) => {
+        Err(error) if error.broke_off() => {
             pass.failed(counted_or(error.spent, estimate), error.retry_after);
         }
         // Nothing was answered, and mostly nothing read.
@@ -468,22 +474,6 @@ fn give_back(pass: Pass, answer: &Result<Answer, ModelError>, estimate: u64) {
 fn repeats(repeated: &str) -> ModelError {
     let message = format!("the model repeated {repeated:?} without end; its answer was stopped");
     ModelError { should_retry: Some(false), ..ModelError::new(ModelErrorKind::Cut, message) }
-}
-
-fn broke_off(error: &ModelError) -> bool {
-    match error.kind {
-        ModelErrorKind::Cut
-        | ModelErrorKind::Silent
-        | ModelErrorKind::Unusable
-        | ModelErrorKind::Empty => true,
-        ModelErrorKind::Authentication
-        | ModelErrorKind::Request
-        | ModelErrorKind::Overflow
-        | ModelErrorKind::RateLimited
-        | ModelErrorKind::Overloaded
-        | ModelErrorKind::Connection
-        | ModelErrorKind::NotRunning => false,
-    }
 }
 
 /// A provider that counts nothing leaves the estimate as it is.

@@ -351,7 +351,7 @@ async fn answer(model: &dyn Model, request: Request) -> Result<String, ModelErro
     while let Some(chunk) = answer.next().await {
         match chunk? {
             Chunk::Finished(answer) => return Ok(answer.reply.text),
-            Chunk::Text(_) | Chunk::Thinking(_) => {}
+            Chunk::Text(_) | Chunk::Thinking(_) | Chunk::SentTwice(_) => {}
         }
     }
     Err(ModelError::new(ModelErrorKind::Cut, "the answer broke off"))

@@ -39,8 +39,12 @@ pub struct ModelEntry {
     pub tokens_per_minute: Option<NonZeroU32>,
     /// Most requests at once.
     pub max_in_flight: Option<NonZeroUsize>,
-    /// Maximum seconds to the first piece of an answer.
-    pub first_byte_s: Option<NonZeroU32>,
+    /// Maximum seconds to the headers of a response.
+    pub headers_s: Option<NonZeroU32>,
+    /// Maximum seconds from the headers to the first piece of an answer.
+    pub first_piece_s: Option<NonZeroU32>,
+    /// Maximum seconds between two pieces of an answer.
+    pub idle_s: Option<NonZeroU32>,
     /// How hard it thinks.
     pub effort: Option<Effort>,
     /// Whether it sees images.

@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 69] = [
+pub(super) const KEYS: [&str; 71] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -23,7 +23,9 @@ pub(super) const KEYS: [&str; 69] = [
     "models.NAME.images",
     "models.NAME.headers",
     "models.NAME.extra_body",
-    "models.NAME.first_byte_s",
+    "models.NAME.headers_s",
+    "models.NAME.first_piece_s",
+    "models.NAME.idle_s",
     "models.NAME.adaptations",
     "agents.max_concurrent",
     "agents.max_depth",

@@ -229,11 +229,17 @@ impl Preset {
     /// Finds the hosted preset whose server has this host.
     #[must_use]
     pub(super) fn from_host(host: &str) -> Option<&'static Self> {
-        let hosted = PRESETS.iter().filter(|preset| preset.key_env.is_some());
+        let hosted = PRESETS.iter().filter(|preset| !preset.is_own_server());
         hosted.into_iter().find(|preset| {
             let rest = preset.base_url.strip_prefix("https://");
             rest.is_some_and(|rest| rest.split('/').next() == Some(host))
         })
+    }
+
+    /// Returns whether it is a server that people run themselves, not a hosted one.
+    #[must_use]
+    pub(super) fn is_own_server(&self) -> bool {
+        self.key_env.is_none()
     }
 
     /// Splits `PRESET:MODEL`; `None` if what is before the first colon is no

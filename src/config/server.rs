@@ -15,21 +15,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
 use super::model::ModelChoiceError;
-use super::{Api, Effort, Environment, Headers, ModelEntry, Mover, Preset, Quirks, known};
+use super::{
+    AnswerTimeouts, Api, Effort, Environment, Headers, ModelEntry, Mover, Preset, Quirks, known,
+};
 use crate::message::Price;
 use crate::model::adaptation::Adaptation;
 
 /// The port of Ollama, where `OLLAMA_HOST` names none.
 const OLLAMA_PORT: u16 = 11434;
-
-/// Maximum time to the first piece of an answer. A hosted model that is silent for longer
-/// has lost the request.
-pub const FIRST_BYTE: Duration = Duration::from_secs(180);
-
-/// The same for a server on this machine or in a private network. It reads a long prompt
-/// for minutes, and the requests of other agents before this one; to give up means to begin
-/// again from the start.
-pub const NEAR_FIRST_BYTE: Duration = Duration::from_secs(60 * 60);
 
 /// One model of a server, with all that is known of both.
 #[derive(Debug, Clone)]
@@ -64,8 +57,8 @@ pub struct ServerModel {
     pub tokens_per_minute: Option<NonZeroU32>,
     /// Most requests at once; `None` if nobody said.
     pub max_in_flight: Option<NonZeroUsize>,
-    /// Maximum time to the first piece of an answer.
-    pub first_byte: Duration,
+    /// Timeouts of its requests.
+    pub timeouts: AnswerTimeouts,
     /// How hard it thinks; `None` leaves it to the server.
     pub effort: Option<Effort>,
     /// Whether it sees images.
@@ -107,7 +100,7 @@ impl PartialEq for ServerModel {
             requests_per_minute,
             tokens_per_minute,
             max_in_flight,
-            first_byte,
+            timeouts,
             effort,
             images,
             quirks,
@@ -129,7 +122,7 @@ impl PartialEq for ServerModel {
             && *requests_per_minute == other.requests_per_minute
             && *tokens_per_minute == other.tokens_per_minute
             && *max_in_flight == other.max_in_flight
-            && *first_byte == other.first_byte
+            && *timeouts == other.timeouts
             && *effort == other.effort
             && *images == other.images
             && *quirks == other.quirks
@@ -196,9 +189,6 @@ pub(super) fn settle(
 ) -> Result<Settled, ModelChoiceError> {
     let Place { base_url, api, quirks, provider, key_env, needs_key, is_near } =
         place(name, entry, environment)?;
-    let usual = if is_near { NEAR_FIRST_BYTE } else { FIRST_BYTE };
-    let seconds = entry.first_byte_s.map(|seconds| Duration::from_secs(seconds.get().into()));
-    let first_byte = seconds.unwrap_or(usual);
     let key = key_env.as_deref().and_then(|variable| environment.key(variable)).cloned();
     let key_source = match (&key, &key_env) {
         (Some(_), Some(variable)) => KeySource::Variable(variable.clone()),
@@ -220,7 +210,7 @@ pub(super) fn settle(
         requests_per_minute: entry.requests_per_minute,
         tokens_per_minute: entry.tokens_per_minute,
         max_in_flight: entry.max_in_flight,
-        first_byte,
+        timeouts: timeouts(entry, is_near),
         effort: entry.effort.clone(),
         images: entry.images.unwrap_or_else(|| known.map_or(quirks.images, |known| known.images)),
         quirks,
@@ -229,6 +219,22 @@ pub(super) fn settle(
         adaptations: entry.adaptations.clone(),
     };
     Ok(Settled { server, key_env, needs_key })
+}
+
+/// Returns the timeouts of a model.
+fn timeouts(entry: &ModelEntry, is_near: bool) -> AnswerTimeouts {
+    let usual = match entry.preset {
+        _ if is_near => AnswerTimeouts::NEAR,
+        Some(preset) if preset.is_own_server() => AnswerTimeouts::OWN,
+        Some(_) | None => AnswerTimeouts::HOSTED,
+    };
+    let seconds = |seconds: NonZeroU32| Duration::from_secs(seconds.get().into());
+    AnswerTimeouts {
+        headers: entry.headers_s.map_or(usual.headers, seconds),
+        first_piece: entry.first_piece_s.map_or(usual.first_piece, seconds),
+        idle: entry.idle_s.map_or(usual.idle, seconds),
+        second_request: usual.second_request,
+    }
 }
 
 /// Where a model is.

@@ -7,6 +7,7 @@
 
 pub(super) mod address;
 pub(super) mod body;
+pub(super) mod connections;
 pub mod exchange;
 pub(super) mod fault;
 mod meaning;
@@ -24,7 +25,7 @@ use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderName, LOCATION};
 
 use self::body::Start;
-use self::exchange::{Outgoing, Response};
+use self::exchange::Response;
 use self::fault::Refused;
 use super::ModelError;
 
@@ -53,16 +54,17 @@ pub(super) enum Opened {
     Silence,
 }
 
-/// Sends a request and returns its answer once that begins. `idle` is the
-/// longest wait for more of an answer that is read whole.
+/// Returns the answer of a response once that begins. `idle` is the longest wait for
+/// more of an answer that is read whole.
 ///
 /// # Errors
 ///
-/// No connection, a status other than 2xx, a web page, or a whole answer that
-/// does not come to its end.
-pub(super) async fn open(outgoing: Outgoing<'_>, idle: Duration) -> Result<Opened, ModelError> {
-    let address = outgoing.address;
-    let Some(mut response) = outgoing.send().await? else { return Ok(Opened::Silence) };
+/// A status other than 2xx, a web page, or a whole answer that does not come to its end.
+pub(super) async fn open(
+    mut response: Response,
+    address: &Address,
+    idle: Duration,
+) -> Result<Opened, ModelError> {
     refuse(&mut response, address).await?;
     // Types are wrong in both directions: streams that are called JSON, and an
     // error or a whole answer that is called a stream.
@@ -80,8 +82,12 @@ pub(super) async fn open(outgoing: Outgoing<'_>, idle: Duration) -> Result<Opene
     Ok(opened)
 }
 
-/// Passes every 2xx.
-async fn refuse(response: &mut Response, address: &Address) -> Result<(), ModelError> {
+/// Accepts every 2xx.
+///
+/// # Errors
+///
+/// The error that another status stands for.
+pub(super) async fn refuse(response: &mut Response, address: &Address) -> Result<(), ModelError> {
     let status = response.status();
     let kind = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if kind.is_success() {

@@ -20,6 +20,14 @@ pub const MOST_RETRIES: u32 = 10;
 /// once, and a server that was just started needs about a second.
 pub const NOT_RUNNING_RETRIES: u32 = 2;
 
+/// Maximum number of retries in a row while no connection can be made. Each may take as
+/// long as the timeout of a connection, and a wrong address stays wrong.
+pub const UNREACHABLE_RETRIES: u32 = 2;
+
+/// The first wait of these retries, in usual first waits: 4 s. The second is twice as long:
+/// a network that was lost for a moment is back by that time.
+const UNREACHABLE_PAUSE: u32 = 8;
+
 /// The longest first wait: about what a request that is refused takes. Each
 /// further one may be twice as long.
 pub const BASE: Duration = Duration::from_millis(500);
@@ -67,6 +75,8 @@ pub struct Tried {
     pub overloads: u32,
     /// Number of answers that were unusable.
     pub unusable: u32,
+    /// Number of attempts in a row for which no connection could be made.
+    pub unreachable: u32,
     /// Whether the key was refused (401).
     pub key_was_refused: bool,
 }
@@ -79,6 +89,10 @@ impl Tried {
             retries: self.retries.saturating_add(1),
             overloads: self.overloads_with(error),
             unusable: self.unusable.saturating_add(u32::from(is_unusable(error))),
+            unreachable: match error.kind == ModelErrorKind::Unreachable {
+                true => self.unreachable.saturating_add(1),
+                false => 0,
+            },
             key_was_refused: self.key_was_refused || is_unauthorised(error),
         }
     }
@@ -175,12 +189,15 @@ pub fn decide(
         | ModelErrorKind::RateLimited
         | ModelErrorKind::Overloaded
         | ModelErrorKind::Connection
+        | ModelErrorKind::Unreachable
         | ModelErrorKind::Cut
         | ModelErrorKind::Unusable
         | ModelErrorKind::Empty
         | ModelErrorKind::Silent => policy.most,
     };
-    let is_tried_out = is_unusable(error) && tried.unusable >= MOST_UNUSABLE;
+    let is_unreachable = error.kind == ModelErrorKind::Unreachable;
+    let is_tried_out = is_unusable(error) && tried.unusable >= MOST_UNUSABLE
+        || is_unreachable && tried.unreachable >= UNREACHABLE_RETRIES;
     if is_tried_out || tried.retries >= most {
         return next_or(Why::TriedOut { retries: tried.retries });
     }
@@ -190,7 +207,11 @@ pub fn decide(
         return Decision::NextModel;
     }
     let backoff = policy.base.saturating_mul(1 << tried.retries.min(MOST_RETRIES)).min(CAP);
-    Decision::Again { after: floor + backoff.mul_f64(random) }
+    let pause = match is_unreachable {
+        true => policy.base.saturating_mul(UNREACHABLE_PAUSE << tried.unreachable),
+        false => Duration::ZERO,
+    };
+    Decision::Again { after: floor.max(pause) + backoff.mul_f64(random) }
 }
 
 /// Whether the same request may be answered another time. What the provider
@@ -205,6 +226,7 @@ fn may_work_again(error: &ModelError) -> bool {
         ModelErrorKind::RateLimited
         | ModelErrorKind::Overloaded
         | ModelErrorKind::Connection
+        | ModelErrorKind::Unreachable
         | ModelErrorKind::NotRunning
         | ModelErrorKind::Cut
         | ModelErrorKind::Unusable
@@ -220,6 +242,7 @@ fn is_overload(error: &ModelError) -> bool {
         | ModelErrorKind::Request
         | ModelErrorKind::Overflow
         | ModelErrorKind::Connection
+        | ModelErrorKind::Unreachable
         | ModelErrorKind::NotRunning
         | ModelErrorKind::Cut
         | ModelErrorKind::Unusable
@@ -288,10 +311,11 @@ mod tests {
     use super::*;
     use ModelErrorKind::{
         Authentication, Connection, Cut, Overflow, Overloaded, RateLimited, Request, Silent,
-        Unusable,
+        Unreachable, Unusable,
     };
 
-    const AFRESH: Tried = Tried { retries: 0, overloads: 0, unusable: 0, key_was_refused: false };
+    const AFRESH: Tried =
+        Tried { retries: 0, overloads: 0, unusable: 0, unreachable: 0, key_was_refused: false };
     const HALF_A_SECOND: Decision = Decision::Again { after: Duration::from_millis(500) };
     const HOPELESS: Decision = Decision::GiveUp(Why::Hopeless);
 
@@ -380,6 +404,25 @@ mod tests {
         assert_eq!(waits, all);
         check(&error, so_far, Decision::GiveUp(Why::TriedOut { retries: 10 }));
         check_with_fallback(&error, so_far, Decision::NextModel);
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_is_tried_three_times_in_a_row() {
+        // What else went wrong before does not count.
+        let mut so_far = AFRESH.and(&error(Cut)).and(&error(Unreachable)).and(&of_status(429));
+        let error = error(Unreachable);
+        let mut waits = Vec::new();
+        while let Decision::Again { after } = decide(&error, so_far, Policy::default(), false, 0.0)
+        {
+            waits.push(after.as_secs());
+            so_far = so_far.and(&error);
+        }
+        assert_eq!(waits, [4, 8]);
+        check(&error, so_far, Decision::GiveUp(Why::TriedOut { retries: 5 }));
+        check_with_fallback(&error, so_far, Decision::NextModel);
+        let never = Policy { most: 0, ..Policy::default() };
+        let given_up = Decision::GiveUp(Why::TriedOut { retries: 0 });
+        assert_eq!(decide(&error, AFRESH, never, false, 0.0), given_up);
     }
 
     #[test]

@@ -383,7 +383,9 @@ mod tests {
     async fn last(model: &Scripted, asker: Asker, prefix: &Prefix) -> Result<Answer, ModelError> {
         match ask(model, asker, prefix).await.pop().unwrap()? {
             Chunk::Finished(answer) => Ok(*answer),
-            Chunk::Text(piece) | Chunk::Thinking(piece) => panic!("`{piece}` is no end"),
+            Chunk::Text(piece) | Chunk::Thinking(piece) | Chunk::SentTwice(piece) => {
+                panic!("`{piece}` is no end")
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! said in it is the [`Api`]'s business; this file follows it to its end, with
 //! bounds on time and size.
 
+mod second;
 mod settings;
 mod talk;
 
@@ -23,15 +24,17 @@ use super::adaptation::{
 };
 use super::api::{Api, Kind, Options};
 use super::gate::Lane;
+use super::http::connections::Connections;
 use super::http::exchange::Route;
 use super::http::probe::{self, AvailableModel};
 use super::http::secrets::Secrets;
 use super::http::{self, Address};
 use super::{AdaptationOutcome, Chunk, Facts, Model, ModelError, Request};
+use crate::config::AnswerTimeouts;
 use crate::message::Prefix;
 
 pub use super::api::SettingsError;
-pub use settings::{CONTEXT_WINDOW, IDLE, ServedSettings};
+pub use settings::{CONTEXT_WINDOW, ServedSettings};
 
 /// A model of a server.
 pub struct Served {
@@ -51,11 +54,10 @@ struct Endpoint {
     kind: Kind,
     options: Options,
     learned: Arc<LearnedAdaptations>,
-    first_byte: Duration,
-    idle: Duration,
-    /// Made for the first request: certificates take milliseconds to load,
-    /// and most configured models are never asked.
-    connections: OnceLock<Result<reqwest::Client, ModelError>>,
+    timeouts: AnswerTimeouts,
+    connections: Connections,
+    /// The lane that a second request passes.
+    lane: Option<Lane>,
 }
 
 impl Endpoint {
@@ -102,15 +104,16 @@ impl Served {
         };
         let api = Api::new(settings.api, options.clone())?;
         let headers = http::configured(api.headers(settings.key.as_ref())?, &settings.headers)?;
-        let address = Address::new(&settings.base_url, api.path())?.with(headers, secrets);
+        let timeouts = settings.timeouts;
+        let address = Address::new(&settings.base_url, api.path())?
+            .with(headers, secrets)
+            .waits_for_stuck_peers(timeouts.second_request.is_none());
         let facts = Facts {
             context_window: settings.context_window,
             max_output_tokens: settings.max_output_tokens,
             price: settings.price,
             takes_images: settings.takes_images,
         };
-        let (first_byte, idle) = (settings.first_byte, settings.idle);
-        let connections = OnceLock::new();
         let route = Route {
             model: Arc::clone(&settings.name),
             api: settings.api.as_str(),
@@ -118,9 +121,18 @@ impl Served {
             exchanges: settings.exchanges,
         };
         let (kind, learned, api) = (settings.api, settings.learned, Arc::new(api));
-        let endpoint =
-            Endpoint { address, route, api, kind, options, learned, first_byte, idle, connections };
         let (name, lane) = (settings.name, settings.lane);
+        let endpoint = Endpoint {
+            address,
+            route,
+            api,
+            kind,
+            options,
+            learned,
+            timeouts,
+            connections: Connections::default(),
+            lane: lane.clone(),
+        };
         let learned = OnceLock::new();
         Ok(Self { name, facts, learned, lane, endpoint: Arc::new(endpoint) })
     }

@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tine::agent::History;
+use tine::config::AnswerTimeouts;
 use tine::event::{Compaction, CompactionTrigger, EventKind, Replied, UnitId};
 use tine::message::{Head, Message, Prefix, StopReason, Usage};
 use tine::model::anthropic::unmarked;
@@ -193,8 +194,15 @@ async fn a_silence_while_it_thinks_in_secret_is_none_as_long_as_the_server_is_he
         Reaction::Stream { content_type: "text/event-stream", pieces, end: End::Whole }
     });
     let limits = Duration::from_millis(200);
-    let settings =
-        ServedSettings { first_byte: limits, idle: limits, ..settings(&server.base_url()) };
+    let settings = {
+        let timeouts = AnswerTimeouts {
+            headers: limits,
+            first_piece: limits,
+            idle: limits,
+            second_request: None,
+        };
+        ServedSettings { timeouts, ..settings(&server.base_url()) }
+    };
     let (_, answer) = ask(&Served::new(settings).unwrap(), &prefix()).await.unwrap();
     assert_eq!(answer.reply.text, "hi");
     server.finish();

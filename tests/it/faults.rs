@@ -128,10 +128,16 @@ async fn ask(dialect: &Dialect, server: &Server, limits: Limits) -> Outcome {
         ServedSettings { api: dialect.kind, ..ServedSettings::new("m", "m", server.base_url()) };
     match limits {
         Limits::Usual => {}
-        Limits::ShortFirstByte => settings.first_byte = SHORT,
-        Limits::ShortIdle => settings.idle = SHORT,
+        Limits::ShortHeaders => settings.timeouts.headers = SHORT,
+        Limits::ShortFirstPiece => settings.timeouts.first_piece = SHORT,
+        Limits::ShortIdle => settings.timeouts.idle = SHORT,
     }
     let model = Served::new(settings).expect("the server's address is one");
+    outcome(&model, server).await
+}
+
+/// Asks a model, and says what comes of it.
+async fn outcome(model: &Served, server: &Server) -> Outcome {
     let mut prefix = Prefix::new(Arc::new(Head::new("Be brief.".into(), Vec::new())));
     prefix.push(Message::User("What is in a?".into()));
     let asker = Asker {
@@ -150,6 +156,7 @@ async fn ask(dialect: &Dialect, server: &Server, limits: Limits) -> Outcome {
         match stream.next().await.expect("a stream ends in an answer or an error") {
             Ok(Chunk::Text(piece)) => heard.push_str(&piece),
             Ok(Chunk::Thinking(piece)) => panic!("nobody thought `{piece}`"),
+            Ok(Chunk::SentTwice(notice)) => panic!("{notice}"),
             Ok(Chunk::Finished(answer)) => {
                 assert_eq!(answer.reply.text, heard);
                 break None;
@@ -171,7 +178,8 @@ async fn ask(dialect: &Dialect, server: &Server, limits: Limits) -> Outcome {
 #[derive(Debug, Clone, Copy)]
 enum Limits {
     Usual,
-    ShortFirstByte,
+    ShortHeaders,
+    ShortFirstPiece,
     ShortIdle,
 }
 
@@ -466,10 +474,11 @@ async fn a_connection_that_breaks_is_worth_another() {
 #[tokio::test]
 async fn a_server_that_stalls_is_given_up_on() {
     use ModelErrorKind::Silent;
-    let no_first = || fails(Silent, "no answer from `URL` within 0.06 s", AGAIN);
+    let no_headers = fails(Silent, "no answer from `URL` within 0.06 s", AGAIN);
+    let no_first = || fails(Silent, "no piece of an answer from `URL` within 0.06 s", AGAIN);
     let no_more = || breaks(Silent, "the answer of `URL` stopped: nothing came for 0.06 s", AGAIN);
-    let (first, idle) = (Limits::ShortFirstByte, Limits::ShortIdle);
-    check("before the answer", first, |_| Reaction::Hang, no_first()).await;
+    let (first, idle) = (Limits::ShortFirstPiece, Limits::ShortIdle);
+    check("before the answer", Limits::ShortHeaders, |_| Reaction::Hang, no_headers).await;
     let commented = |_: &Dialect| Reaction::pieces([": wait\n\n"], End::Hang);
     check("before the first piece", first, commented, no_first()).await;
     let stalled = |dialect: &Dialect| Reaction::pieces([&*dialect.start], End::Hang);

@@ -133,6 +133,8 @@ mod review_sizes;
 mod review_typed;
 /// The sandbox under attack.
 mod sandbox;
+/// A hosted server that sends no headers gets a second request.
+mod second_request;
 /// What is kept of a session, and how it is found again.
 mod sessions;
 /// The short set-up, and what `tine init` writes.

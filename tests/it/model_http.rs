@@ -27,7 +27,8 @@ use crate::support::server::{End, Keep, Piece, Reaction, Server, events};
 const SHORT: Duration = Duration::from_millis(30);
 
 /// What is said when nothing came for so long, before the answer and in it.
-const NO_FIRST: &str = "no answer from `URL` within 0.03 s";
+const NO_HEADERS: &str = "no answer from `URL` within 0.03 s";
+const NO_FIRST: &str = "no piece of an answer from `URL` within 0.03 s";
 const NO_MORE: &str = "the answer of `URL` stopped: nothing came for 0.03 s";
 
 const DONE: &str = "[DONE]";
@@ -66,6 +67,7 @@ pub(crate) async fn ask(model: &Served, request: Request) -> Result<Answer, Mode
         match stream.next().await.expect("a stream ends in an answer or an error") {
             Ok(Chunk::Text(piece)) => text.push_str(&piece),
             Ok(Chunk::Thinking(piece)) => thinking.push_str(&piece),
+            Ok(Chunk::SentTwice(notice)) => panic!("{notice}"),
             Ok(Chunk::Finished(answer)) => break Ok(*answer),
             Err(error) => break Err(error),
         }
@@ -729,7 +731,11 @@ async fn tokens_of_an_answer_that_breaks_off_are_counted() {
     let hi = r#"{"choices":[{"delta":{"content":"Hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":1}}"#;
     for end in [End::Whole, End::Cut, End::Reset, End::Hang] {
         let server = Server::start(move |_| Reaction::pieces([format!("data: {hi}\n\n")], end));
-        let settings = ServedSettings { idle: SHORT, ..settings(&server.base_url()) };
+        let settings = {
+            let mut settings = settings(&server.base_url());
+            settings.timeouts.idle = SHORT;
+            settings
+        };
         let error = ask(&Served::new(settings).unwrap(), request(&prefix(), 1)).await.unwrap_err();
         assert_eq!(error.spent, Usage { input: 7, output: 1, ..Usage::default() }, "{end:?}");
     }
@@ -742,10 +748,12 @@ async fn a_silent_server_is_given_up_on() {
     let no_first = || failed(ModelErrorKind::Silent, NO_FIRST);
     let no_more = || failed(ModelErrorKind::Silent, NO_MORE);
     // The other limit stays as long as it usually is.
-    let first = |settings: &mut ServedSettings| settings.first_byte = SHORT;
-    let idle = |settings: &mut ServedSettings| settings.idle = SHORT;
+    let headers = |settings: &mut ServedSettings| settings.timeouts.headers = SHORT;
+    let first = |settings: &mut ServedSettings| settings.timeouts.first_piece = SHORT;
+    let idle = |settings: &mut ServedSettings| settings.timeouts.idle = SHORT;
     let hanging = |bytes: &str| Reaction::pieces([bytes], End::Hang);
-    check_with("nothing", Reaction::Hang, first, no_first()).await;
+    let no_headers = failed(ModelErrorKind::Silent, NO_HEADERS);
+    check_with("nothing", Reaction::Hang, headers, no_headers).await;
     check_with("a comment", hanging(": wait\n\n"), first, no_first()).await;
     check_with("a role", hanging(&role), first, no_first()).await;
     check_with("after a piece", hanging(&hi), idle, no_more()).await;
@@ -785,8 +793,8 @@ async fn a_server_that_keeps_sending_nothing_is_given_up_on() {
         assert_eq!(answer, expected, "{first}{again}");
     };
     // The other limit stays as long as it usually is.
-    let short_first = |settings: &mut ServedSettings| settings.first_byte = SHORT;
-    let short_idle = |settings: &mut ServedSettings| settings.idle = SHORT;
+    let short_first = |settings: &mut ServedSettings| settings.timeouts.first_piece = SHORT;
+    let short_idle = |settings: &mut ServedSettings| settings.timeouts.idle = SHORT;
     for again in [&*role, "data: \n\n"] {
         let no_first = failed(ModelErrorKind::Silent, NO_FIRST);
         check_flooded("", again, short_first, no_first).await;
@@ -807,6 +815,18 @@ async fn a_connection_that_cannot_be_made_says_where_to() {
         ask(&model, request(&prefix(), 1)).await,
         Err(ModelError::new(ModelErrorKind::NotRunning, message))
     );
+}
+
+#[tokio::test]
+async fn a_connection_that_cannot_be_made_is_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("the system has a free port");
+    let url = format!("https://{}/v1", listener.local_addr().expect("a bound socket has one"));
+    // Nothing there speaks TLS.
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let error = ask(&Served::new(settings(&url)).unwrap(), request(&prefix(), 1)).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Unreachable);
+    assert!(error.message.starts_with(&format!("cannot connect to `{url}`: ")), "{error}");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tine::config::{Config, Environment, ModelChoice, resolve_model};
+use tine::config::{AnswerTimeouts, Config, Environment, ModelChoice, resolve_model};
 use tine::event::UnitId;
 use tine::message::{Head, Message, Prefix};
 use tine::model::http::exchange::{Exchanges, Pace, Player, Recorder, Volatile};
@@ -380,7 +380,13 @@ fn every_api_is_recorded_and_replayed_with_all_that_shapes_its_requests() {
 /// A model behind a server. Its limits pass only where no time does.
 fn settings(base_url: &str, exchanges: Exchanges) -> ServedSettings {
     let settings = ServedSettings::new("m", "m", base_url);
-    ServedSettings { first_byte: HANG_LIMIT, idle: HANG_LIMIT, exchanges, ..settings }
+    let timeouts = AnswerTimeouts {
+        headers: HANG_LIMIT,
+        first_piece: HANG_LIMIT,
+        idle: HANG_LIMIT,
+        second_request: None,
+    };
+    ServedSettings { timeouts, exchanges, ..settings }
 }
 
 fn request() -> Request {
@@ -414,6 +420,7 @@ async fn ask(
         }
         match stream.next().await.expect("a stream ends in an answer or an error") {
             Ok(Chunk::Text(piece) | Chunk::Thinking(piece)) => text.push_str(&piece),
+            Ok(Chunk::SentTwice(notice)) => panic!("{notice}"),
             Ok(Chunk::Finished(answer)) => return (text, Ok(*answer)),
             Err(error) => return (text, Err(error)),
         }

@@ -123,7 +123,9 @@ impl Layer<'_> {
         let set: fn(&mut ModelEntry, NonZeroU32) = match setting.name() {
             "context_window" => |entry, most| entry.context_window = Some(most.get()),
             "max_output_tokens" => |entry, most| entry.max_output_tokens = Some(most.get()),
-            "first_byte_s" => |entry, most| entry.first_byte_s = Some(most),
+            "headers_s" => |entry, most| entry.headers_s = Some(most),
+            "first_piece_s" => |entry, most| entry.first_piece_s = Some(most),
+            "idle_s" => |entry, most| entry.idle_s = Some(most),
             "requests_per_minute" => |entry, most| entry.requests_per_minute = Some(most),
             "tokens_per_minute" => |entry, most| entry.tokens_per_minute = Some(most),
             "max_in_flight" => |entry, most| {

@@ -199,26 +199,56 @@ fn ollama_host_is_read_as_ollama_reads_it() {
 }
 
 #[test]
-fn a_server_that_is_near_has_an_hour_to_begin_unless_the_entry_says_otherwise() {
+fn a_server_that_is_near_has_an_hour_to_begin_and_is_asked_once() {
     for (url, expected) in [
-        ("http://127.0.0.1:8080/v1", NEAR_FIRST_BYTE),
-        ("http://[::1]/v1", NEAR_FIRST_BYTE),
-        ("http://192.168.1.7/v1", NEAR_FIRST_BYTE),
-        ("http://10.0.0.1/v1", NEAR_FIRST_BYTE),
-        ("http://172.16.0.1/v1", NEAR_FIRST_BYTE),
-        ("http://169.254.3.4/v1", NEAR_FIRST_BYTE),
-        ("http://[fd00::1]/v1", NEAR_FIRST_BYTE),
-        ("http://box:8000/v1", NEAR_FIRST_BYTE),
-        ("http://gpu.lan/v1", NEAR_FIRST_BYTE),
-        ("http://host.docker.internal:1234/v1", NEAR_FIRST_BYTE),
-        ("https://api.example.com/v1", FIRST_BYTE),
-        ("http://8.8.8.8/v1", FIRST_BYTE),
-        ("http://172.32.0.1/v1", FIRST_BYTE),
+        ("http://127.0.0.1:8080/v1", AnswerTimeouts::NEAR),
+        ("http://[::1]/v1", AnswerTimeouts::NEAR),
+        ("http://192.168.1.7/v1", AnswerTimeouts::NEAR),
+        ("http://10.0.0.1/v1", AnswerTimeouts::NEAR),
+        ("http://172.16.0.1/v1", AnswerTimeouts::NEAR),
+        ("http://169.254.3.4/v1", AnswerTimeouts::NEAR),
+        ("http://[fd00::1]/v1", AnswerTimeouts::NEAR),
+        ("http://box:8000/v1", AnswerTimeouts::NEAR),
+        ("http://gpu.lan/v1", AnswerTimeouts::NEAR),
+        ("http://host.docker.internal:1234/v1", AnswerTimeouts::NEAR),
+        ("https://api.example.com/v1", AnswerTimeouts::HOSTED),
+        ("http://8.8.8.8/v1", AnswerTimeouts::HOSTED),
+        ("http://172.32.0.1/v1", AnswerTimeouts::HOSTED),
     ] {
-        assert_eq!(ready(&at(url, None), &[]).unwrap().first_byte, expected, "{url}");
+        assert_eq!(ready(&at(url, None), &[]).unwrap().timeouts, expected, "{url}");
     }
-    let entry = ModelEntry { first_byte_s: NonZeroU32::new(20), ..at("http://box/v1", None) };
-    assert_eq!(ready(&entry, &[]).unwrap().first_byte, Duration::from_secs(20));
+}
+
+#[test]
+fn a_server_of_ones_own_has_ten_minutes_wherever_it_runs() {
+    let hosted = ["openai", "anthropic", "openrouter", "deepseek", "dashscope", "groq"];
+    let keys = ["OPENAI", "ANTHROPIC", "OPENROUTER", "DEEPSEEK", "DASHSCOPE", "GROQ"]
+        .map(|name| format!("{name}_API_KEY"));
+    let keys: Vec<_> = keys.iter().map(|name| (name.as_str(), "sk-1")).collect();
+    for preset in hosted {
+        let timeouts = ready(&of(preset), &keys).unwrap().timeouts;
+        assert_eq!(timeouts, AnswerTimeouts::HOSTED, "{preset}");
+    }
+    for preset in ["ollama", "lmstudio", "llamacpp", "vllm"] {
+        let timeouts = |entry: &ModelEntry| ready(entry, &[]).unwrap().timeouts;
+        assert_eq!(timeouts(&of(preset)), AnswerTimeouts::NEAR, "{preset}");
+        let base_url = Some("https://gpu.example.com/v1".to_owned());
+        let elsewhere = ModelEntry { base_url, ..of(preset) };
+        assert_eq!(timeouts(&elsewhere), AnswerTimeouts::OWN, "{preset}");
+    }
+}
+
+#[test]
+fn each_timeout_is_as_the_entry_says() {
+    let seconds = |seconds| (NonZeroU32::new(seconds), Duration::from_secs(seconds.into()));
+    let ((headers_s, headers), (idle_s, idle)) = (seconds(20), seconds(7));
+    let entry = ModelEntry { headers_s, idle_s, ..at("http://box/v1", None) };
+    let expected = AnswerTimeouts { headers, idle, ..AnswerTimeouts::NEAR };
+    assert_eq!(ready(&entry, &[]).unwrap().timeouts, expected);
+    let (first_piece_s, first_piece) = seconds(900);
+    let entry = ModelEntry { first_piece_s, ..at("https://api.example.com/v1", None) };
+    let expected = AnswerTimeouts { first_piece, ..AnswerTimeouts::HOSTED };
+    assert_eq!(ready(&entry, &[]).unwrap().timeouts, expected);
 }
 
 #[test]

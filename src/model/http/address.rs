@@ -15,6 +15,18 @@ use crate::model::{ModelError, ModelErrorKind};
 /// under a second.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 
+/// Time without a byte before TCP probes a connection, and between two probes. A model
+/// may think for minutes without a byte.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Unanswered probes after which the connection is dead.
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Maximum time that sent bytes stay unacknowledged. The system's own limit is a quarter
+/// of an hour.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(30);
+
 /// A server, and what every request to it carries.
 pub(in crate::model) struct Address {
     /// Without a slash at its end.
@@ -28,6 +40,8 @@ pub(in crate::model) struct Address {
     shown: String,
     is_loopback: bool,
     is_plain: bool,
+    /// `true` if a peer may leave sent bytes unread for any time.
+    waits_for_stuck_peers: bool,
 }
 
 impl Address {
@@ -51,6 +65,7 @@ impl Address {
             shown: shown(base_url),
             is_loopback: url.host_str().is_some_and(is_loopback),
             is_plain: url.scheme() == "http",
+            waits_for_stuck_peers: true,
         })
     }
 
@@ -58,6 +73,12 @@ impl Address {
     /// in them.
     pub(in crate::model) fn with(self, headers: HeaderMap, secrets: Secrets) -> Self {
         Self { headers, secrets, ..self }
+    }
+
+    /// Sets whether a peer may leave sent bytes unread for any time. A server that answers
+    /// one request after the other may leave a long one unread for minutes.
+    pub(in crate::model) fn waits_for_stuck_peers(self, waits_for_stuck_peers: bool) -> Self {
+        Self { waits_for_stuck_peers, ..self }
     }
 
     /// Returns the URL as people may see it.
@@ -116,7 +137,15 @@ impl Address {
             .redirect(reqwest::redirect::Policy::none())
             // What is sent again goes through the gate and is told.
             .retry(reqwest::retry::never())
-            .connect_timeout(CONNECT_LIMIT);
+            .connect_timeout(CONNECT_LIMIT)
+            .tcp_keepalive(KEEPALIVE)
+            .tcp_keepalive_interval(KEEPALIVE)
+            .tcp_keepalive_retries(KEEPALIVE_PROBES);
+        #[cfg(target_os = "linux")]
+        {
+            let limit = (!self.waits_for_stuck_peers).then_some(UNACKNOWLEDGED_LIMIT);
+            builder = builder.tcp_user_timeout(limit);
+        }
         if self.is_loopback {
             builder = builder.no_proxy();
         }

@@ -13,7 +13,7 @@ mod replaying;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap};
@@ -71,9 +71,9 @@ pub(in crate::model) struct Route {
 pub(in crate::model) struct Outgoing<'a> {
     pub(in crate::model) route: &'a Route,
     pub(in crate::model) address: &'a Address,
-    /// Made for the first request that needs them.
-    pub(in crate::model) connections: &'a OnceLock<Result<reqwest::Client, ModelError>>,
-    pub(in crate::model) body: Vec<u8>,
+    /// The connections that it goes over.
+    pub(in crate::model) client: Result<reqwest::Client, ModelError>,
+    pub(in crate::model) body: Bytes,
 }
 
 impl Outgoing<'_> {
@@ -82,7 +82,7 @@ impl Outgoing<'_> {
     /// # Errors
     ///
     /// There is no answer.
-    pub(super) async fn send(self) -> Result<Option<Response>, ModelError> {
+    pub(in crate::model) async fn send(self) -> Result<Option<Response>, ModelError> {
         let Route { model, api, path, exchanges } = self.route;
         let mut tape = match exchanges {
             Exchanges::Live => None,
@@ -108,11 +108,8 @@ impl Outgoing<'_> {
     }
 
     async fn post(self) -> Result<reqwest::Response, ModelError> {
-        let Self { route: _, address, connections, body } = self;
-        let client = connections.get_or_init(|| address.connections());
-        let request = client
-            .as_ref()
-            .map_err(Clone::clone)?
+        let Self { route: _, address, client, body } = self;
+        let request = client?
             .post(address.target())
             .headers(address.headers().clone())
             .header(CONTENT_TYPE, "application/json")

@@ -216,11 +216,11 @@ pub(super) fn no_answer(error: &reqwest::Error, address: &Address) -> ModelError
             format!("nothing listens at `{url}` (connection refused); is the server running?");
         return ModelError::new(ModelErrorKind::NotRunning, message);
     }
-    let message = if error.is_connect() {
-        format!("cannot connect to `{url}`: {cause}")
-    } else {
-        format!("the connection to `{url}` broke before the answer began: {cause}")
-    };
+    if error.is_connect() {
+        let message = format!("cannot connect to `{url}`: {cause}");
+        return ModelError::new(ModelErrorKind::Unreachable, message);
+    }
+    let message = format!("the connection to `{url}` broke before the answer began: {cause}");
     ModelError::new(ModelErrorKind::Connection, message)
 }
 

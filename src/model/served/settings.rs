@@ -1,24 +1,18 @@
 //! What there is to know about one model of one server, and the limits that
 //! hold unless something else is said.
 
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
-
 use secrecy::SecretString;
 use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
 
-use crate::config::{FIRST_BYTE, Quirks, ServerModel};
+use crate::config::{AnswerTimeouts, Quirks, ServerModel};
 use crate::message::Price;
 use crate::model::adaptation::{Adaptations, LearnedAdaptations};
 use crate::model::api::Kind;
 use crate::model::gate::Lane;
 use crate::model::http;
 use crate::model::http::exchange::Exchanges;
-
-/// Longest wait between two pieces. Comments that keep a connection open do
-/// not count as pieces: a proxy sends them for a dead server too.
-pub const IDLE: Duration = Duration::from_secs(60);
 
 /// The context window of a model whose own is not configured. Nearly every
 /// model that can call tools has at least this much, and a guess that is too
@@ -62,10 +56,8 @@ pub struct ServedSettings {
     pub extra_body: Map<String, Value>,
     /// Its way through the gate of its provider; `None` for none.
     pub lane: Option<Lane>,
-    /// Maximum time to the first piece of an answer.
-    pub first_byte: Duration,
-    /// Longest wait between pieces; see [`IDLE`].
-    pub idle: Duration,
+    /// Timeouts of its requests.
+    pub timeouts: AnswerTimeouts,
     /// Where requests go and answers come from.
     pub exchanges: Exchanges,
 }
@@ -96,8 +88,7 @@ impl ServedSettings {
             headers: Vec::new(),
             extra_body: Map::new(),
             lane: None,
-            first_byte: FIRST_BYTE,
-            idle: IDLE,
+            timeouts: AnswerTimeouts::HOSTED,
             exchanges: Exchanges::Live,
         }
     }
@@ -116,7 +107,7 @@ impl From<&ServerModel> for ServedSettings {
             effort: server.effort.as_ref().map(ToString::to_string),
             takes_images: server.images,
             quirks: server.quirks,
-            first_byte: server.first_byte,
+            timeouts: server.timeouts,
             headers: headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             extra_body: server.extra_body.clone(),
             ..Self::new(server.name.as_str(), server.model.as_str(), server.base_url.as_str())

@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::Endpoint;
+use super::second::Sent;
 use crate::message::Prefix;
 use crate::model::adaptation::{Adaptations, RefusedRequest};
 use crate::model::api::Assembly;
 use crate::model::blame::{blamed_tools, describe_mcp_tool};
 use crate::model::http::body::let_go;
-use crate::model::http::exchange::{Break, Outgoing, Response};
+use crate::model::http::exchange::{Break, Response};
 use crate::model::http::fault;
 use crate::model::http::sse::{Decoder, EVENT_CAP, TooLong};
 use crate::model::http::{self, Opened};
@@ -32,6 +33,9 @@ pub(super) struct Talk {
     /// The conversation with them.
     sent: Prefix,
     stage: Stage,
+    /// `true` if the request was sent twice. The provider may charge for the dropped one,
+    /// whose tokens are unknown.
+    is_twice: bool,
     /// What was said and not yet taken.
     said: VecDeque<Result<Chunk, ModelError>>,
 }
@@ -47,7 +51,8 @@ impl Talk {
     pub(super) fn new(endpoint: Arc<Endpoint>, request: Request) -> Self {
         let adaptations = endpoint.learned.known();
         let sent = adaptations.prefix(&request.prefix);
-        Self { endpoint, request, adaptations, sent, stage: Stage::Asking, said: VecDeque::new() }
+        let (stage, said) = (Stage::Asking, VecDeque::new());
+        Self { endpoint, request, adaptations, sent, stage, is_twice: false, said }
     }
 
     /// Returns the next piece; `None` after the answer or an error.
@@ -62,7 +67,8 @@ impl Talk {
                 Ok(stage) => self.stage = stage,
                 Err(error) => {
                     let error = self.name_blamed_tools(self.endpoint.address.redact(error));
-                    let error = self.refused(error);
+                    let mut error = self.refused(error);
+                    error.spent.cost.is_partial |= self.is_twice;
                     tracing::debug!(unit = %self.request.asker.unit, %error, "it has no answer");
                     self.said.push_back(Err(error));
                 }
@@ -106,18 +112,19 @@ impl Talk {
 
     async fn ask(&mut self) -> Result<Stage, ModelError> {
         let endpoint = &self.endpoint;
-        let api = endpoint.api(&self.adaptations, self.request.text_schema.as_ref());
-        let deadline = Instant::now() + endpoint.first_byte;
+        let api = endpoint.api(&self.adaptations);
         let (unit, url) = (self.request.asker.unit, endpoint.address.shown());
         tracing::debug!(%unit, model = %endpoint.route.model, url, "a request is sent");
-        let outgoing = Outgoing {
-            route: &endpoint.route,
-            address: &endpoint.address,
-            connections: &endpoint.connections,
-            body: api.sent(&self.sent),
-        };
-        let opened = http::open(outgoing, endpoint.idle);
-        let opened = timeout_at(deadline, opened).await.map_err(|_| endpoint.no_first_byte())??;
+        let Sent { result, is_twice } = endpoint.send(api.sent(&self.sent).into()).await;
+        if is_twice {
+            self.is_twice = true;
+            self.said.push_back(Ok(Chunk::SentTwice(endpoint.sent_twice().into())));
+        }
+        let Some(response) = result? else { return Err(endpoint.no_headers()) };
+        let deadline = Instant::now() + endpoint.timeouts.first_piece;
+        let opened = http::open(response, &endpoint.address, endpoint.timeouts.idle);
+        let opened =
+            timeout_at(deadline, opened).await.map_err(|_| endpoint.no_first_piece())??;
         tracing::debug!(%unit, "its answer begins");
         let mut assembly = api.assembly();
         match opened {
@@ -129,7 +136,7 @@ impl Talk {
                     Listening { response, decoder, assembly, deadline, is_first, is_read };
                 Ok(Stage::Listening(Box::new(listening)))
             }
-            Opened::Silence => Err(endpoint.no_first_byte()),
+            Opened::Silence => Err(endpoint.no_first_piece()),
             Opened::Whole(bytes) if bytes.trim_ascii().is_empty() => Err(endpoint.no_end()),
             Opened::Whole(bytes) => {
                 let said = &mut self.said;
@@ -160,9 +167,10 @@ impl Talk {
     ) -> Result<Stage, ModelError> {
         let asker = &self.request.asker;
         let spent = assembly.usage();
-        let answer = ended
+        let mut answer = ended
             .and_then(|()| assembly.finish(asker, &self.sent))
             .map_err(|error| ModelError { spent, ..error })?;
+        answer.usage.cost.is_partial |= self.is_twice;
         if self.endpoint.learned.answered(&self.adaptations) {
             let learned = Arc::clone(&self.endpoint.learned);
             // It is a cache: what is not written is learned again.
@@ -248,7 +256,11 @@ impl Listening {
 
     fn wait_for_more(&mut self, endpoint: &Endpoint) {
         let has_ended = self.assembly.has_ended();
-        let limit = if has_ended { endpoint.idle.min(COUNTS_LIMIT) } else { endpoint.idle };
+        let limit = if has_ended {
+            endpoint.timeouts.idle.min(COUNTS_LIMIT)
+        } else {
+            endpoint.timeouts.idle
+        };
         self.deadline = Instant::now() + limit;
         self.is_first = false;
     }
@@ -263,7 +275,7 @@ impl Listening {
     }
 
     fn silent(&self, endpoint: &Endpoint) -> ModelError {
-        if self.is_first { endpoint.no_first_byte() } else { endpoint.no_more() }
+        if self.is_first { endpoint.no_first_piece() } else { endpoint.no_more() }
     }
 }
 
@@ -279,14 +291,24 @@ impl Endpoint {
         ModelError::new(ModelErrorKind::Cut, message)
     }
 
-    fn no_first_byte(&self) -> ModelError {
-        let (url, seconds) = (self.address.shown(), self.first_byte.as_secs_f32());
-        let message = format!("no answer from `{url}` within {seconds} s");
+    fn no_first_piece(&self) -> ModelError {
+        let (url, seconds) = (self.address.shown(), self.timeouts.first_piece.as_secs_f32());
+        let message = format!("no piece of an answer from `{url}` within {seconds} s");
         ModelError::new(ModelErrorKind::Silent, message)
     }
 
+    /// Returns the sentence for the user about a request that was sent twice.
+    fn sent_twice(&self) -> String {
+        let seconds = self.timeouts.second_request.unwrap_or_default().as_secs_f32();
+        format!(
+            "`{}` sent no response headers within {seconds} s; tine sent the request a second \
+             time and uses the first answer (the provider may charge for both)",
+            self.address.shown()
+        )
+    }
+
     fn no_more(&self) -> ModelError {
-        let (url, seconds) = (self.address.shown(), self.idle.as_secs_f32());
+        let (url, seconds) = (self.address.shown(), self.timeouts.idle.as_secs_f32());
         let message = format!("the answer of `{url}` stopped: nothing came for {seconds} s");
         ModelError::new(ModelErrorKind::Silent, message)
     }

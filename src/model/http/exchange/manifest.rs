@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::file::{VERSION, check_version};
 use crate::config::{
-    Api, Effort, EffortKey, FIRST_BYTE, Headers, KeySource, OutputLimitKey, Quirks, ReasoningBack,
-    ServerModel, UsageInStream,
+    AnswerTimeouts, Api, Effort, EffortKey, Headers, KeySource, OutputLimitKey, Quirks,
+    ReasoningBack, ServerModel, UsageInStream,
 };
 use crate::message::{Price, Usd};
 use crate::model::adaptation::Adaptation;
@@ -199,7 +199,7 @@ impl ReadModel {
             requests_per_minute: None,
             tokens_per_minute: None,
             max_in_flight: None,
-            first_byte: FIRST_BYTE,
+            timeouts: AnswerTimeouts::HOSTED,
             effort: effort.transpose()?,
             images: self.images,
             quirks: self.quirks.map_or(Ok(Quirks::NONE), ReadQuirks::into_quirks)?,
@@ -260,7 +260,7 @@ mod tests {
             requests_per_minute: None,
             tokens_per_minute: None,
             max_in_flight: None,
-            first_byte: FIRST_BYTE,
+            timeouts: AnswerTimeouts::HOSTED,
             effort: Effort::new("low"),
             images: true,
             quirks: Quirks { reasoning: ReasoningBack::WithCalls, ..Quirks::NONE },

@@ -35,7 +35,7 @@ fn take(events: &[(&str, String)]) -> Result<Answer, ModelError> {
         assembly.take(Event { name, data }, &mut |chunk| match chunk {
             Chunk::Text(more) => text.push_str(&more),
             Chunk::Thinking(more) => thinking.push_str(&more),
-            Chunk::Finished(_) => unreachable!("the client says that"),
+            Chunk::Finished(_) | Chunk::SentTwice(_) => unreachable!("the client says that"),
         })?;
     }
     assert!(assembly.is_complete(), "the answer has no end");
