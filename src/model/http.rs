@@ -74,7 +74,7 @@ pub(super) async fn open(
         Start::Whole(bytes) => {
             let text = String::from_utf8_lossy(&bytes);
             if page::is_page(header(&response, &CONTENT_TYPE), &text) {
-                return Err(fault::page(address.shown(), &text));
+                return Err(fault::page(address, &text));
             }
             Opened::Whole(bytes)
         }
@@ -94,7 +94,7 @@ pub(super) async fn refuse(response: &mut Response, address: &Address) -> Result
         return Ok(());
     }
     if kind.is_redirection() {
-        return Err(fault::redirected(status, header(response, &LOCATION), address.secrets()));
+        return Err(fault::redirected(status, header(response, &LOCATION), address));
     }
     let body = body::read(response, ERROR_BODY_CAP, ERROR_BODY_LIMIT).await;
     // Whoever names a moment means it by its own clock.

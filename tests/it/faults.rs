@@ -19,6 +19,7 @@ use tine::model::{Asker, Chunk, Model, ModelError, ModelErrorKind, Purpose, Requ
 use crate::support::anthropic::{self, Part};
 use crate::support::responses::{self, Says};
 use crate::support::server::{End, Reaction, Server, events};
+use crate::support::tine::Place;
 
 /// Too short for anything but a server that keeps silent for good.
 const SHORT: Duration = Duration::from_millis(60);
@@ -451,6 +452,56 @@ async fn what_is_no_model_is_told_apart() {
     .await;
 }
 
+/// A gateway that is in trouble for a moment, seen before and after a model has answered.
+#[tokio::test]
+async fn what_comes_from_elsewhere_is_asked_again_if_the_address_has_answered() {
+    use ModelErrorKind::{Authentication, Overloaded, Request};
+    let page = "<!DOCTYPE html><title>x</title>";
+    let html = |code| Reaction::status(code, "text/html; charset=utf-8", page);
+    let to_login = || refusal(302, &[("location", "http://localhost:1/login")], &json!("login"));
+    let rows = [
+        ("a page", html(200), Request, Overloaded),
+        (
+            "a page that is called JSON",
+            Reaction::status(200, "application/json", page),
+            Request,
+            Overloaded,
+        ),
+        ("a page that is called a stream", Reaction::stream(page), Request, Overloaded),
+        ("a blocked request", html(403), Request, Overloaded),
+        ("an unknown path", html(404), Request, Overloaded),
+        ("a method that is not allowed", html(405), Request, Overloaded),
+        ("a redirect", to_login(), Request, Overloaded),
+        ("a broken server", html(500), Overloaded, Overloaded),
+        ("a gateway", html(502), Overloaded, Overloaded),
+        ("maintenance", html(503), Overloaded, Overloaded),
+        // Neither is over in a moment.
+        ("a login", html(401), Authentication, Authentication),
+        ("a login of a proxy", html(407), Request, Request),
+        ("no page", refusal(404, &[], &json!({ "message": "no such model" })), Request, Request),
+    ];
+    for (name, reaction, before, after) in rows {
+        for dialect in Dialect::all() {
+            let (wrong, whole) = (reaction.clone(), dialect.whole());
+            let server = Server::start(move |request| match request.sequence {
+                1 => Reaction::stream(whole.clone()),
+                _ => wrong.clone(),
+            });
+            let settings = ServedSettings {
+                api: dialect.kind,
+                ..ServedSettings::new("m", "m", server.base_url())
+            };
+            let model = Served::new(settings).expect("the server's address is one");
+            for expected in [Some(before), None, Some(after)] {
+                let outcome = outcome(&model, &server).await;
+                let failed = outcome.failed.map(|(kind, _, then)| (kind, then == HOPELESS));
+                let expected = expected.map(|kind| (kind, kind == Request));
+                assert_eq!(failed, expected, "{name}, {:?}", dialect.kind);
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_breaks_is_worth_another() {
     use ModelErrorKind::{Connection, Cut};
@@ -575,4 +626,36 @@ async fn a_server_that_never_ends_is_stopped_with_little_taken() {
     };
     let message = format!("HTTP 500: {}…", "x".repeat(500));
     check("a refusal", usual, refusal, fails(Overloaded, &message, AGAIN)).await;
+}
+
+/// A gateway's page at one request of a run, and at its first.
+#[test]
+fn a_page_in_the_middle_of_a_run_does_not_end_it() {
+    let page = "<!DOCTYPE html><title>Just a moment...</title>";
+    let login = ("location", "http://localhost:1/login");
+    for code in [200, 302, 403, 404, 500, 502, 503] {
+        let html = ("content-type", "text/html");
+        let headers = [html, login].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let (headers, body) = (headers.to_vec(), page.as_bytes().to_vec());
+        let wrong = Reaction::Status { code, headers, body };
+        let ask = |at: usize| {
+            let wrong = wrong.clone();
+            let server = Server::start(move |request| match request.sequence {
+                number if number == at => wrong.clone(),
+                0 => Reaction::call_reply(&[("Glob", json!({ "pattern": "*" }))]),
+                _ => Reaction::text_reply("done"),
+            });
+            let flags = ["--config", "retry.most=10", "--config", "retry.base_ms=1"];
+            let status = Place::new().ask(&server, &flags).status;
+            (status.code(), server.finish().len())
+        };
+        assert_eq!(ask(1), (Some(0), 3), "{code}");
+        // Before any answer the address may be wrong.
+        let (exit, requests) = ask(0);
+        assert_eq!(
+            (exit == Some(0), requests),
+            (code >= 500, 1 + usize::from(code >= 500)),
+            "{code}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Where requests go and what goes with each of them; connections to there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::Url;
@@ -42,6 +43,8 @@ pub(in crate::model) struct Address {
     is_plain: bool,
     /// `true` if a peer may leave sent bytes unread for any time.
     waits_for_stuck_peers: bool,
+    /// `true` once an answer came from there.
+    has_answered: AtomicBool,
 }
 
 impl Address {
@@ -66,6 +69,7 @@ impl Address {
             is_loopback: url.host_str().is_some_and(is_loopback),
             is_plain: url.scheme() == "http",
             waits_for_stuck_peers: true,
+            has_answered: AtomicBool::new(false),
         })
     }
 
@@ -79,6 +83,16 @@ impl Address {
     /// one request after the other may leave a long one unread for minutes.
     pub(in crate::model) fn waits_for_stuck_peers(self, waits_for_stuck_peers: bool) -> Self {
         Self { waits_for_stuck_peers, ..self }
+    }
+
+    /// Notes that an answer came from there.
+    pub(in crate::model) fn note_answer(&self) {
+        self.has_answered.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether an answer came from there before.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
     }
 
     /// Returns the URL as people may see it.

@@ -61,6 +61,13 @@ pub(super) fn refused(answer: &Refused<'_>, address: &Address) -> ModelError {
         }
         (meaning, _) => meaning,
     };
+    let meaning = match meaning {
+        // A proxy that wants a login wants it the next time, too.
+        Meaning::Kind(ModelErrorKind::Request) if is_page && status != 407 => {
+            Meaning::Kind(wrong_place(address))
+        }
+        meaning => meaning,
+    };
     let is_final = status == 500 && is_template_error(meaning, &refused);
     let meaning = if is_final { Meaning::Kind(ModelErrorKind::Request) } else { meaning };
     let window = window_in_refusal(status, &body, &sentence);
@@ -104,21 +111,32 @@ fn meant(meaning: Meaning, message: String) -> ModelError {
 
 /// The error that stands for a redirect. Following it would send the key and
 /// the conversation to a place nobody configured.
-pub(super) fn redirected(status: u16, location: &str, secrets: &Secrets) -> ModelError {
-    let place = short(location.to_owned(), secrets);
+pub(super) fn redirected(status: u16, location: &str, address: &Address) -> ModelError {
+    let place = short(location.to_owned(), address.secrets());
     let message = format!("HTTP {status}: the server points to `{place}`; set `base_url` to it");
-    ModelError { status: Some(status), ..ModelError::new(ModelErrorKind::Request, message) }
+    ModelError { status: Some(status), ..ModelError::new(wrong_place(address), message) }
 }
 
 /// Returns the error of a web page with a good status where an answer should be.
-pub(super) fn page(url: &str, page: &str) -> ModelError {
+pub(super) fn page(address: &Address, page: &str) -> ModelError {
     let heading = match page::page_heading(page) {
         heading if heading.is_empty() => heading,
         heading => format!(" (\"{heading}\")"),
     };
-    let message =
-        format!("`{url}` answered with a web page{heading}, not a model; is `base_url` right?");
-    ModelError::new(ModelErrorKind::Request, message)
+    let url = address.shown();
+    let advice = if address.has_answered() { "" } else { "; is `base_url` right?" };
+    let message = format!("`{url}` answered with a web page{heading}, not a model{advice}");
+    ModelError::new(wrong_place(address), message)
+}
+
+/// Returns the sort of error that an answer from somewhere else is. Once a model has
+/// answered at the address, a gateway before it is in trouble, and passes on the next
+/// request or a later one.
+fn wrong_place(address: &Address) -> ModelErrorKind {
+    match address.has_answered() {
+        true => ModelErrorKind::Overloaded,
+        false => ModelErrorKind::Request,
+    }
 }
 
 /// Converts an error object within an answer to an error.

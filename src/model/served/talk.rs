@@ -171,6 +171,7 @@ impl Talk {
             .and_then(|()| assembly.finish(asker, &self.sent))
             .map_err(|error| ModelError { spent, ..error })?;
         answer.usage.cost.is_partial |= self.is_twice;
+        self.endpoint.address.note_answer();
         if self.endpoint.learned.answered(&self.adaptations) {
             let learned = Arc::clone(&self.endpoint.learned);
             // It is a cache: what is not written is learned again.
