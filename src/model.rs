@@ -238,7 +238,10 @@ impl ModelError {
     #[must_use]
     pub fn broke_off(&self) -> bool {
         match self.kind {
-            ModelErrorKind::Cut | ModelErrorKind::Silent | ModelErrorKind::Unusable => true,
+            ModelErrorKind::Cut
+            | ModelErrorKind::Silent
+            | ModelErrorKind::Unusable
+            | ModelErrorKind::Empty => true,
             ModelErrorKind::Authentication
             | ModelErrorKind::Request
             | ModelErrorKind::Overflow

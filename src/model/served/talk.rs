@@ -112,7 +112,7 @@ impl Talk {
 
     async fn ask(&mut self) -> Result<Stage, ModelError> {
         let endpoint = &self.endpoint;
-        let api = endpoint.api(&self.adaptations);
+        let api = endpoint.api(&self.adaptations, self.request.text_schema.as_ref());
         let (unit, url) = (self.request.asker.unit, endpoint.address.shown());
         tracing::debug!(%unit, model = %endpoint.route.model, url, "a request is sent");
         let Sent { result, is_twice } = endpoint.send(api.sent(&self.sent).into()).await;
