@@ -73,7 +73,7 @@ async fn ask(model: &Served, prompt: &str) -> Heard {
         is_afresh: true,
         forked_from: None,
     };
-    let mut stream = model.respond(Request { prefix, asker });
+    let mut stream = model.respond(Request { prefix, asker, text_schema: None });
     let (mut text, mut notices) = (String::new(), 0);
     let usage_of = |failed: &Result<Usage, ModelError>| match failed {
         Ok(usage) => *usage,
