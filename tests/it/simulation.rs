@@ -38,6 +38,9 @@ const AGENTS_CAP: usize = 24;
 /// Longer than any run takes that forgets nobody.
 const FOREVER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// The longest time from a signal to the end.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
 /// How a provider answers one request.
 #[derive(Debug, Clone)]
 enum Reaction {
@@ -62,6 +65,11 @@ struct State {
     dice: Dice,
     /// Requests that it serves at once.
     places: usize,
+    /// Requests that it takes in a stretch of time, and when the last ones came.
+    window: Option<(usize, Duration)>,
+    taken: Vec<Instant>,
+    /// From when until when it refuses everything.
+    outage: Option<(Instant, Instant)>,
     in_flight: usize,
     /// Those of them that are not of main, and how many there may be.
     of_agents: usize,
@@ -78,9 +86,15 @@ impl Provider {
     fn new(name: &str, cap: usize, seed: u64) -> Arc<Self> {
         let mut dice = Dice(seed);
         let places = 1 + dice.below(6);
+        let window = (3 + dice.below(8), Duration::from_secs(10));
+        let outage = Instant::now() + Duration::from_millis(dice.between(0, 30_000));
+        let outage = (outage, outage + Duration::from_millis(dice.between(1, 60_000)));
         let state = State {
-            dice,
             places,
+            window: dice.one_in(4).then_some(window),
+            taken: Vec::new(),
+            outage: dice.one_in(4).then_some(outage),
+            dice,
             in_flight: 0,
             of_agents: 0,
             cap,
@@ -107,9 +121,15 @@ impl State {
         }
         self.violations.extend(conversation_fault(&request.prefix));
         let soon = Duration::from_millis(self.dice.between(5, 400));
-        if self.in_flight > self.places {
+        let recent = |window: Duration| {
+            self.taken.iter().rev().take_while(|came| now - **came < window).count()
+        };
+        let is_full = self.window.is_some_and(|(most, window)| recent(window) >= most);
+        let is_out = self.outage.is_some_and(|(from, until)| from <= now && now < until);
+        if self.in_flight > self.places || is_full || is_out {
             return self.refuse(unit, now + soon, soon);
         }
+        self.taken.push(now);
         let later = Duration::from_millis(self.dice.between(50, 5_000));
         match self.dice.below(60) {
             0..=2 => self.refuse(unit, now + soon, soon),
@@ -317,7 +337,7 @@ struct Day {
     pool: Pool,
     cap: usize,
     budget: Budget,
-    interrupted_at: Option<Duration>,
+    signal: Option<(Duration, Signal)>,
     seed: u64,
 }
 
@@ -330,11 +350,13 @@ impl Day {
             tool_calls: dice.one_in(6).then(|| u32::try_from(dice.below(20)).expect("it is small")),
             usd: None,
         };
-        let interrupted_at = dice.one_in(4).then(|| Duration::from_millis(dice.between(0, 60_000)));
+        let signal = dice.pick(&[Signal::Interrupt, Signal::Terminate, Signal::Hangup]);
+        let signal = (Duration::from_millis(dice.between(0, 60_000)), signal);
+        let signal = dice.one_in(4).then_some(signal);
         let other = dice.one_in(4).then(|| Provider::new("other", cap, dice.next()));
         let provider = Provider::new("provider", cap, dice.next());
         let pool = Pool::new(NonZeroUsize::new(cap).expect("it is at least 1"));
-        Self { provider, other, pool, cap, budget, interrupted_at, seed }
+        Self { provider, other, pool, cap, budget, signal, seed }
     }
 
     fn setup(&self) -> Setup {
@@ -349,8 +371,8 @@ impl Day {
             fallbacks: fallbacks.collect(),
             ..Setup::on(model)
         };
-        match self.interrupted_at {
-            Some(moment) => setup.signal(moment, Signal::Interrupt),
+        match self.signal {
+            Some((after, signal)) => setup.signal(after, signal),
             None => setup,
         }
     }
@@ -360,6 +382,9 @@ impl Day {
         let story = tokio::time::timeout(FOREVER, run).await;
         let story = story.map_err(|_| "somebody waits for ever".to_owned())?;
         check_invariants(&story);
+        if self.signal.is_some_and(|(after, _)| story.took > after + END_LIMIT) {
+            return Err(format!("it ended {:?} after its start, in spite of a signal", story.took));
+        }
         self.check_budget(&story)?;
         for provider in self.other.iter().chain([&self.provider]) {
             let state = provider.state();
@@ -368,6 +393,9 @@ impl Day {
             }
             if state.in_flight > 0 {
                 return Err(format!("{} requests go on after the end", state.in_flight));
+            }
+            if provider.lane.in_flight() > 0 {
+                return Err(format!("the gate misses {} places", provider.lane.in_flight()));
             }
         }
         let permits: Vec<_> = (0..self.cap)
