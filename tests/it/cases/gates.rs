@@ -256,6 +256,60 @@ fn a_rule_that_denies_a_directory_holds_for_the_links_in_it() {
     }
 }
 
+#[test]
+fn a_rule_for_a_harmless_program_runs_no_other_one() {
+    let make = "touch canary";
+    for (rule, command) in [
+        ("Bash(sed *)", format!("sed '1e {make}' n.txt")),
+        ("Bash(sed *)", format!("sed -n -e p -e 's/^/{make} #/e' n.txt")),
+        ("Bash(sed *)", "sed -f script n.txt".to_owned()),
+        ("Bash(awk *)", format!("awk 'BEGIN{{system(\"{make}\")}}'")),
+        ("Bash(awk *)", format!("awk 'BEGIN{{print \"{make}\" | \"sh\"}}'")),
+        ("Bash(git *)", "git grep -Otouch hello".to_owned()),
+        ("Bash(git *)", format!("git clone -u '{make};' . copy")),
+        ("Bash(git clone *)", "git clone -c core.sshCommand=touch ssh://x/y".to_owned()),
+        ("Bash(vim *)", format!("vim -es -c '!{make}' -c q")),
+        ("Bash(zip *)", format!("zip -q a.zip n.txt -T -TT '{make};'")),
+        ("Bash(sort *)", "sort -S 1b --compress-program=touch n.txt".to_owned()),
+        ("Bash(split *)", format!("split --filter='{make}' n.txt")),
+        ("Bash(tar *)", "tar cIf touch a.tar n.txt".to_owned()),
+        ("Bash(make *)", "make SHELL=/bin/touch -f /dev/null".to_owned()),
+    ] {
+        let run = |rule: &str| {
+            let place = Place::new();
+            place.write("n.txt", "hello\n");
+            place.write("script", format!("1e {make}\n"));
+            let call = json!({ "name": "Bash", "arguments": { "command": command } });
+            let script = json!({ "units": { "main": [{ "calls": [call] }, { "text": "END" }] } });
+            let permissions = json!({ "permissions": { "allow": [rule] } }).to_string();
+            let flags = ["-o", "stream-json", "--settings", &permissions];
+            let outputs = place.play(&script, &flags).exits(0).records().outputs();
+            (outputs[0].text.clone(), place.read("canary").is_some())
+        };
+        let (output, is_made) = run(rule);
+        assert!(output.contains("no rule allows this command") && !is_made, "{command}: {output}");
+        let (output, is_made) = run(&format!("Bash({command})"));
+        assert!(!output.contains("no rule allows"), "{command}: {output}");
+        assert!(
+            is_made || !command.starts_with(['s', 'a']) || command.contains("sort"),
+            "{output}"
+        );
+    }
+    // What such programs are used for is still covered.
+    for (rule, command, expected) in [
+        ("Bash(sed *)", "sed -i 's/h[a-z]*/bye/' n.txt && sed -n '1{p;q}' n.txt", "bye"),
+        ("Bash(awk *)", "awk '/hello|x/ {print $1 \"!\"}' n.txt", "hello!"),
+    ] {
+        let place = Place::new();
+        place.write("n.txt", "hello\n");
+        let call = json!({ "name": "Bash", "arguments": { "command": command } });
+        let script = json!({ "units": { "main": [{ "calls": [call] }, { "text": "END" }] } });
+        let flags = ["-o", "stream-json", "--allowed-tools", rule];
+        let outputs = place.play(&script, &flags).exits(0).records().outputs();
+        assert!(outputs[0].text.contains(expected), "{command}: {}", outputs[0].text);
+    }
+}
+
 /// Writes the user's settings of Claude Code.
 fn write_user_settings(place: &Place, text: &str) {
     let directory = place.home().join(".claude");
