@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::paths;
-use super::sandbox::secrets::IN_HOME;
+use super::sandbox::secrets;
 use crate::path_text;
 
 /// What in those places everybody may know.
@@ -57,10 +57,29 @@ const CERTIFICATES: &str = "keys of certificates";
 const MACHINE: &str = "keys by which others know this machine";
 const NETWORKS: &str = "keys of networks";
 
-/// Names of keys and of stores of them. Files that end in `.pem` or `.key` are
-/// not among them: most are certificates, or are there to be tested with.
+/// Names of keys and of stores of them. Files that end in `.key` are not among them:
+/// that may be anything.
 pub(super) const KEYS: [&str; 4] = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
-pub(super) const ENDS_OF_KEYS: [&str; 4] = [".kdbx", ".p12", ".pfx", ".ppk"];
+pub(super) const ENDS_OF_KEYS: [&str; 5] = [".kdbx", ".p12", ".pem", ".pfx", ".ppk"];
+
+/// Ends of the names of what Terraform writes down of what it has made: passwords and
+/// keys among it.
+pub(super) const ENDS_OF_STATES: [&str; 2] = [".tfstate", ".tfstate.backup"];
+
+/// Names of files that end as keys do and hold certificates, which everybody may know.
+const CERTIFICATE_FILES: [&str; 7] = [
+    "ca-bundle.pem",
+    "ca-certificates.pem",
+    "cacert.pem",
+    "cert.pem",
+    "chain.pem",
+    "fullchain.pem",
+    "roots.pem",
+];
+
+/// Where a system keeps the certificates that it trusts.
+const CERTIFICATES_OF_SYSTEM: [&str; 4] =
+    ["/etc/ssl/certs", "/etc/pki/ca-trust", "/etc/ca-certificates", "/usr"];
 
 /// What the kernel shows of a process that is nobody else's business.
 const IN_PROC: [&str; 4] = ["environ", "mem", "auxv", "kcore"];
@@ -98,12 +117,14 @@ impl Secrets {
 
     /// Returns what is asked about, in words: what it is, and where.
     pub(super) fn listed(&self) -> Vec<(&'static str, Vec<String>)> {
-        let in_home = IN_HOME.iter().map(|(place, what)| (*what, format!("~/{place}")));
+        let in_home = secrets::in_home().map(|(place, what)| (what, format!("~/{place}")));
         let in_system = IN_SYSTEM.iter().map(|(place, what)| (*what, (*place).to_owned()));
         let in_proc = IN_PROC.iter().map(|name| (PROCESS, format!("/proc/*/{name}")));
         let keys = KEYS.iter().map(|name| (KEY, (*name).to_owned()));
         let keys = keys.chain(ENDS_OF_KEYS.iter().map(|end| (KEY, format!("*{end}"))));
-        let anywhere = [".env", ".env.*"].map(|name| (OF_PROJECT, name.to_owned()));
+        let states = ENDS_OF_STATES.iter().map(|end| (OF_STATE, format!("*{end}")));
+        let keys = keys.chain(states);
+        let anywhere = [".env", ".env.*", ".envrc"].map(|name| (OF_PROJECT, name.to_owned()));
         let settings = self.settings.first().map(|path| (SETTINGS, path_text::to_text(path)));
         let mut listed: Vec<(&'static str, Vec<String>)> = Vec::new();
         for (what, place) in
@@ -145,7 +166,7 @@ impl Secrets {
     pub(super) fn below_sparing(&self, directory: &Path) -> Option<&'static str> {
         let holds = |place: &Path| place.starts_with(directory);
         let mut in_home = self.home.iter().flat_map(|home| {
-            IN_HOME.iter().filter(|(place, _)| holds(&home.join(place))).map(|(_, what)| *what)
+            secrets::in_home().filter(|(place, _)| holds(&home.join(place))).map(|(_, what)| what)
         });
         let in_system = || IN_SYSTEM.iter().find(|(place, _)| holds(Path::new(place)));
         self.within(directory)
@@ -162,6 +183,9 @@ const SETTINGS: &str = "keys, perhaps, among tine's settings";
 /// What is to be said of keys that may be anywhere.
 const KEY: &str = "a key";
 
+/// What is to be said of states of Terraform.
+const OF_STATE: &str = "passwords and keys of what Terraform has made";
+
 /// What is to be said of `.env`.
 const OF_PROJECT: &str = "keys and passwords of the project";
 
@@ -169,9 +193,9 @@ const OF_PROJECT: &str = "keys and passwords of the project";
 const PROCESS: &str = "the environment or the memory of a process, keys among it";
 
 fn in_home(below: &Path) -> Option<&'static str> {
-    let (place, what) = IN_HOME.iter().find(|(place, _)| below.starts_with(place))?;
+    let (place, what) = secrets::holding(below)?;
     let name = below.file_name()?.to_str().unwrap_or_default();
-    let harmless = *place == ".ssh" && (HARMLESS.contains(&name) || name.ends_with(".pub"));
+    let harmless = place == ".ssh" && (HARMLESS.contains(&name) || name.ends_with(".pub"));
     (!harmless).then_some(what)
 }
 
@@ -187,10 +211,16 @@ fn in_system(path: &Path) -> Option<&'static str> {
 fn in_any_directory(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     if KEYS.contains(&name.as_str()) || ENDS_OF_KEYS.iter().any(|end| name.ends_with(end)) {
-        return Some(KEY);
+        let is_certificate = CERTIFICATE_FILES.contains(&name.as_str())
+            || CERTIFICATES_OF_SYSTEM.iter().any(|place| path.starts_with(place));
+        return (!is_certificate || !name.ends_with(".pem")).then_some(KEY);
+    }
+    if ENDS_OF_STATES.iter().any(|end| name.ends_with(end)) {
+        return Some(OF_STATE);
     }
     let rest = name.strip_prefix(".env")?;
     let is_it = rest.is_empty()
+        || rest == "rc"
         || rest.strip_prefix('.').is_some_and(|kind| {
             !EXAMPLES.iter().any(|example| kind == *example || kind.ends_with(example))
         });
@@ -218,6 +248,25 @@ mod tests {
             "/home/ada/src/app/.env",
             "/srv/.env.production",
             "/srv/.ENV",
+            "/srv/.envrc",
+            "/srv/tests/server.pem",
+            "/srv/infra/terraform.tfstate",
+            "/srv/infra/terraform.tfstate.backup",
+            "/home/ada/.claude.json",
+            "/home/ada/.qwen/oauth_creds.json",
+            "/home/ada/.gradle/gradle.properties",
+            "/home/ada/.m2/settings.xml",
+            "/home/ada/.config/rclone/rclone.conf",
+            "/home/ada/.config/pip/pip.conf",
+            "/home/ada/.config/heroku/x",
+            "/home/ada/.config/github-copilot/hosts.json",
+            "/home/ada/.s3cfg",
+            "/home/ada/.boto",
+            "/home/ada/.databrickscfg",
+            "/home/ada/.fly/config.yml",
+            "/home/ada/.wgetrc",
+            "/home/ada/.psql_history",
+            "/home/ada/.local/share/fish/fish_history",
             "/etc/shadow",
             "/etc/shadow-",
             "/etc/security/opasswd",
@@ -241,11 +290,16 @@ mod tests {
             "/home/bob/notes",
             "/home/ada/.config/other",
             "/srv/.env.example",
-            "/srv/.envrc",
+            "/srv/.envrc.txt",
+            "/srv/certs/fullchain.pem",
+            "/etc/ssl/certs/ISRG_Root_X1.pem",
+            "/usr/lib/python3/dist-packages/certifi/cacert.pem",
+            "/home/ada/.claude/settings.json",
+            "/home/ada/.config/pipewire/x",
+            "/home/ada/src/main.tf",
             "/etc/passwd",
             "/etc/ssh/ssh_host_rsa_key.pub",
             "/srv/keys/id_ed25519.pub",
-            "/srv/tests/server.pem",
             "/proc/cpuinfo",
         ] {
             assert_eq!(secrets().within(Path::new(path)), None, "{path}");

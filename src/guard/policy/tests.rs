@@ -553,7 +553,7 @@ fn a_unit_denied_something_by_its_definition_starts_none_that_may() {
 mod unasked {
     use super::*;
     use crate::guard::SandboxIsThere;
-    use crate::guard::sensitive::{ENDS_OF_KEYS, KEYS};
+    use crate::guard::sensitive::{ENDS_OF_KEYS, ENDS_OF_STATES, KEYS};
     use crate::guard::shell::Machine;
 
     /// A project, and policies in it that know the programs of this machine.
@@ -674,9 +674,16 @@ mod unasked {
     #[test]
     fn a_search_through_a_tree_shows_no_secret_of_the_project_however_deep() {
         let project = Project::new();
-        let named = ["src/.env", "src/deep/.env", "src/deep/.ENV.local", "src/deep/a.env"];
+        let named = [
+            "src/.env",
+            "src/deep/.envrc",
+            "src/deep/.env",
+            "src/deep/.ENV.local",
+            "src/deep/a.env",
+        ];
         let keys = KEYS.map(|name| format!("src/deep/{name}"));
-        let stores = ENDS_OF_KEYS.map(|end| format!("src/deep/store{end}"));
+        let ends = ENDS_OF_KEYS.into_iter().chain(ENDS_OF_STATES);
+        let stores = ends.map(|end| format!("src/deep/store{end}"));
         for file in named.map(str::to_owned).into_iter().chain(keys).chain(stores) {
             let file = project.root().join(file);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -80,15 +80,15 @@ fn a_command_is_written_out_again_in_quotes() {
     assert_snapshot!(shown("sed -n 1,5p x"), @"'sed' '--sandbox' '-n' '1,5p' 'x'");
     assert_snapshot!(
         shown("rg -n x src"),
-        @"'rg' '--no-config' '--iglob=!{.env,.env.*,id_rsa,id_dsa,id_ecdsa,id_ed25519}' '--iglob=!*.{kdbx,p12,pfx,ppk}' '-n' 'x' 'src'"
+        @"'rg' '--no-config' '--iglob=!{.env,.env.*,.envrc,id_rsa,id_dsa,id_ecdsa,id_ed25519}' '--iglob=!*.{kdbx,p12,pem,pfx,ppk,tfstate,tfstate.backup}' '-n' 'x' 'src'"
     );
     assert_snapshot!(
         shown("grep -rn -- -x src"),
-        @"'grep' '-rn' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=[iI][dD]_[rR][sS][aA]' '--exclude=[iI][dD]_[dD][sS][aA]' '--exclude=[iI][dD]_[eE][cC][dD][sS][aA]' '--exclude=[iI][dD]_[eE][dD]25519' '--exclude=*.[kK][dD][bB][xX]' '--exclude=*.[pP]12' '--exclude=*.[pP][fF][xX]' '--exclude=*.[pP][pP][kK]' '--' '-x' 'src'"
+        @"'grep' '-rn' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=.[eE][nN][vV][rR][cC]' '--exclude=[iI][dD]_[rR][sS][aA]' '--exclude=[iI][dD]_[dD][sS][aA]' '--exclude=[iI][dD]_[eE][cC][dD][sS][aA]' '--exclude=[iI][dD]_[eE][dD]25519' '--exclude=*.[kK][dD][bB][xX]' '--exclude=*.[pP]12' '--exclude=*.[pP][eE][mM]' '--exclude=*.[pP][fF][xX]' '--exclude=*.[pP][pP][kK]' '--exclude=*.[tT][fF][sS][tT][aA][tT][eE]' '--exclude=*.[tT][fF][sS][tT][aA][tT][eE].[bB][aA][cC][kK][uU][pP]' '--' '-x' 'src'"
     );
     assert_snapshot!(
         shown("grep -r x src"),
-        @"'grep' '-r' 'x' 'src' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=[iI][dD]_[rR][sS][aA]' '--exclude=[iI][dD]_[dD][sS][aA]' '--exclude=[iI][dD]_[eE][cC][dD][sS][aA]' '--exclude=[iI][dD]_[eE][dD]25519' '--exclude=*.[kK][dD][bB][xX]' '--exclude=*.[pP]12' '--exclude=*.[pP][fF][xX]' '--exclude=*.[pP][pP][kK]'"
+        @"'grep' '-r' 'x' 'src' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=.[eE][nN][vV][rR][cC]' '--exclude=[iI][dD]_[rR][sS][aA]' '--exclude=[iI][dD]_[dD][sS][aA]' '--exclude=[iI][dD]_[eE][cC][dD][sS][aA]' '--exclude=[iI][dD]_[eE][dD]25519' '--exclude=*.[kK][dD][bB][xX]' '--exclude=*.[pP]12' '--exclude=*.[pP][eE][mM]' '--exclude=*.[pP][fF][xX]' '--exclude=*.[pP][pP][kK]' '--exclude=*.[tT][fF][sS][tT][aA][tT][eE]' '--exclude=*.[tT][fF][sS][tT][aA][tT][eE].[bB][aA][cC][kK][uU][pP]'"
     );
     assert_snapshot!(shown("grep x a"), @"'grep' 'x' 'a'");
     assert_snapshot!(shown("rg --iglob=.env x"), @"asks: `rg --iglob=.env` may do more than read");
