@@ -14,6 +14,7 @@ mod hardened;
 mod held;
 pub mod marks;
 mod merge;
+mod named;
 pub mod omission;
 mod program;
 mod snapshot;
@@ -32,6 +33,7 @@ pub use call::{Git, OUTPUT_CAP, git};
 pub use error::{Elsewhere, GitError};
 pub(crate) use hardened::PROGRAMS;
 pub use held::Held;
+pub(crate) use named::named_files;
 pub use program::Program;
 
 /// Most characters of a title: a commit's subject can be of any length.

@@ -4,16 +4,20 @@
 //! asked, and every answer carries its reason. A decision runs nothing and
 //! writes nothing; it only follows the links of the paths a call names.
 
+mod bounds;
 mod copies;
 mod decided;
 mod explained;
+mod hidden;
 mod launch;
 mod mode;
+mod named;
 mod path_pattern;
 mod paths;
 mod pattern;
 mod policy;
 mod rules;
+mod run_later;
 pub mod sandbox;
 mod searches;
 mod sensitive;
@@ -31,6 +35,7 @@ use std::sync::Arc;
 use crate::event::Access;
 use shell::Machine;
 
+pub use bounds::CommandBounds;
 pub use decided::{About, Decided, Place};
 pub use explained::Explained;
 pub use mode::Mode;
@@ -106,6 +111,8 @@ pub struct Allowed {
     /// The files that the paths of the call led to when it was judged, every
     /// link followed. It touches no others.
     pub places: Vec<PathBuf>,
+    /// What a command in a sandbox must neither see nor change.
+    pub bounds: CommandBounds,
 }
 
 /// A command that only reads: as it was parsed, written out again, so that no
@@ -151,5 +158,10 @@ impl Ask {
 
 impl Decision {
     /// A call that runs no command may run.
-    pub const ALLOW: Self = Self::Allow(Allowed { access: None, script: None, places: Vec::new() });
+    pub const ALLOW: Self = Self::Allow(Allowed {
+        access: None,
+        script: None,
+        places: Vec::new(),
+        bounds: CommandBounds::NONE,
+    });
 }

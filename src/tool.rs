@@ -51,7 +51,7 @@ use tokio_util::sync::CancellationToken;
 use crate::event::{Access, Confinement, UnitId, UnitState};
 use crate::git;
 use crate::guard::sandbox::Sandbox;
-use crate::guard::{Script, Searches};
+use crate::guard::{CommandBounds, Script, Searches};
 use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
 use crate::model::Model;
@@ -115,6 +115,8 @@ pub struct Granted {
     pub script: Option<Script>,
     /// The files that the paths of the call led to when it was judged.
     pub places: Vec<std::path::PathBuf>,
+    /// What a command in a sandbox must neither see nor change.
+    pub bounds: CommandBounds,
 }
 
 /// What a call may use.

@@ -34,6 +34,7 @@ impl Unit {
             confinement: self.confinement(&allowed).unwrap_or(Confinement::NONE),
             script: allowed.script,
             places: allowed.places,
+            bounds: allowed.bounds,
         })
     }
 

@@ -8,13 +8,14 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 
 use super::args::{RunFlags, SandboxFlags};
 use super::exit::{Exit, Refusal};
 use super::project::{self, Manner};
-use super::{signals, start};
+use super::{rules, signals, start};
 use crate::config::{Config, Environment, dirs};
 use crate::event::{Access, Confinement};
 use crate::guard::sandbox::{
@@ -62,11 +63,13 @@ pub(super) fn run(
     wanted: &SandboxFlags,
 ) -> Result<Exit, Refusal> {
     let (config, _) = project::config(environment, flags, Manner::Tell)?;
-    let sandbox = of(environment, &config);
+    let sandbox = Arc::new(of(environment, &config));
     let directory = start::working_directory(environment)?;
+    let (policy, _) = rules::policy(environment, &config, flags, (&directory, &sandbox))?;
+    let bounds = policy.command_bounds();
     let mut roots = vec![directory.clone()];
     roots.extend(flags.add_dir.iter().cloned());
-    let place = Place { directory: &directory, roots: &roots };
+    let place = Place { directory: &directory, roots: &roots, bounds: &bounds };
     let prepared = sandbox
         .prepare(confinement(&sandbox, wanted), &place, &wanted.command)
         .map_err(|error| not_prepared(&error))?;

@@ -282,6 +282,24 @@ pub(crate) fn filter_drivers(
     names.collect::<Result<_, _>>().or_else(|error| failed(error.to_string()))
 }
 
+/// Returns the settings in `root` with their values and the files that they are in,
+/// as `git config --list --show-origin -z` prints them.
+///
+/// # Errors
+///
+/// As for [`git`], and if it takes longer than `limit`.
+pub(super) fn listed_with_files(
+    program: &Program,
+    root: &Path,
+    limit: Duration,
+) -> Result<Vec<u8>, GitError> {
+    let git = Git { limit, ..Git::bare(program, root, Vec::new()) };
+    let listed = ["config", "--list", "--show-origin", "-z"];
+    // A file that is included and cannot be read must not keep the others from being known.
+    let without = || git.run(&["config", "--list", "--show-origin", "-z", "--no-includes"]);
+    git.run(&listed).or_else(|_| without())
+}
+
 /// Tells whether a call failed because it printed more than it may.
 pub(super) fn is_too_much(error: &GitError) -> bool {
     matches!(error, GitError::Failed { message } if message.starts_with(TOO_MUCH))

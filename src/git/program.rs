@@ -94,6 +94,12 @@ impl Program {
         &self.path
     }
 
+    /// Returns a variable that its calls inherit.
+    pub(super) fn variable(&self, name: &str) -> Option<&OsStr> {
+        let mut inherited = self.environment.iter();
+        inherited.find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
     /// Returns a call of it that inherits nothing else.
     ///
     /// # Errors

@@ -17,6 +17,10 @@ use self::denial::DenialMatchers;
 pub(super) use self::denial::PathDenial;
 use super::paths;
 
+mod extent;
+
+pub(super) use extent::PatternExtent;
+
 /// Characters of glob syntax.
 const WILDCARDS: &[char] = &['*', '?', '[', '{', '\\'];
 

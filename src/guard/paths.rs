@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use crate::path_text;
 use crate::real_path::{locate, locate_entry};
 
+use super::named::NamedByGit;
+
 /// Files and directories that other programs execute or obey.
 const GUARDED: [&str; 5] = [".git", ".tine", ".claude", ".agents", ".mcp.json"];
 
@@ -18,6 +20,8 @@ pub(super) struct Ground<'a> {
     pub(super) roots: &'a [PathBuf],
     /// Our own configuration, wherever it is.
     pub(super) own: &'a [PathBuf],
+    /// What git's configuration in the workspace names; `None` where nobody asks it.
+    pub(super) named: Option<&'a NamedByGit>,
 }
 
 impl<'a> Ground<'a> {
@@ -32,7 +36,9 @@ impl<'a> Ground<'a> {
     pub(super) fn guards(self, path: &Path) -> Vec<Guard<'a>> {
         let place = place(self.root(), path, self.roots);
         let place = place.unwrap_or_else(|| resolved(self.root(), path));
-        let own = holder(self.root(), path, self.own).map(Guard::Own);
+        let named = self.named.map_or(&[][..], |named| named.files(self.roots));
+        let holders = [self.own, named].into_iter();
+        let own = holders.filter_map(|holders| holder(self.root(), path, holders).map(Guard::Own));
         guarded_parts(&place).chain(own).collect()
     }
 
@@ -56,7 +62,7 @@ fn guarded_parts<'a>(path: &Path) -> impl Iterator<Item = Guard<'a>> {
 pub(super) enum Guard<'a> {
     /// A name that other programs look for.
     Part(&'static str),
-    /// A directory or file of our own.
+    /// A directory or file of our own, or one that git's configuration names.
     Own(&'a Path),
 }
 
@@ -236,7 +242,7 @@ fn holder<'a>(root: &Path, path: &Path, holders: &'a [PathBuf]) -> Option<&'a Pa
 /// Returns the name that some file system takes a name for: without regard to
 /// case (many), to characters that are not shown (HFS+), to dots and spaces at
 /// the end, and to what follows a colon (NTFS). A workspace may be on any.
-fn as_elsewhere(name: &str) -> String {
+pub(super) fn as_elsewhere(name: &str) -> String {
     let hidden = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     let name: String = name.chars().filter(|c| !hidden(*c)).collect();
     let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);

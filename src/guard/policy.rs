@@ -5,6 +5,7 @@
 //! that a decision can be explained.
 
 mod allowing;
+mod bounded;
 mod copied;
 mod entries;
 mod following;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use super::copies::Copies;
 use super::explained::Explained;
 use super::mode::Holding;
+use super::named::NamedByGit;
 use super::path_pattern::escape_path;
 use super::paths::{self, Ground};
 use super::rules::Rule;
@@ -52,6 +54,8 @@ pub struct Policy {
     /// More files and directories that edits need a rule for, wherever they
     /// are: our own configuration.
     guarded: Arc<[PathBuf]>,
+    /// What git's configuration names; it is asked when it matters.
+    named: Arc<NamedByGit>,
     copies: Copies,
     /// Whether the rules that allow were written for another machine.
     is_governed: bool,
@@ -69,6 +73,8 @@ struct Call<'a> {
     subjects: Subjects,
     /// What the gate says of it; `None` if nobody asked the gate.
     reading: Option<Result<OnlyReads, String>>,
+    /// The files that a command may name, for rules about reading.
+    named: Vec<Subjects>,
 }
 
 impl Policy {
@@ -87,6 +93,7 @@ impl Policy {
             leave: [].into(),
             roots: roots.into(),
             guarded: [].into(),
+            named: Arc::default(),
             copies: Copies::default(),
             is_governed: false,
             secrets: Arc::default(),
@@ -104,7 +111,7 @@ impl Policy {
             machine: Arc::new(gate.machine.with_roots(&roots)),
             sandbox: gate.sandbox.clone(),
         });
-        Self { roots, gate, copies, ..self.clone() }
+        Self { roots, gate: None, copies, ..self.clone() }.gated(gate)
     }
 
     /// Returns what is left of the policy for a unit whose definition names a
@@ -143,25 +150,6 @@ impl Policy {
     /// one as this, from their next decision on.
     pub fn set_mode(&self, mode: Mode) {
         self.mode.set(mode);
-    }
-
-    /// Returns the rules in force.
-    #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    /// Returns the directories that are the workspace, the working directory
-    /// first.
-    #[must_use]
-    pub fn roots(&self) -> &[PathBuf] {
-        &self.roots
-    }
-
-    /// Returns what more needs a rule to be edited, wherever it is.
-    #[must_use]
-    pub fn guarded(&self) -> &[PathBuf] {
-        &self.guarded
     }
 
     /// Returns what is asked about before it is read, in words: what it is, and
@@ -207,8 +195,9 @@ impl Policy {
             (Some(gate), "Bash", [command]) => Some(gate.judge(command, self.root(), &self.copies)),
             _ => None,
         };
-        let call = Call { tool, effect, subjects, reading };
-        let mut explained = self.weigh(&call);
+        let named = self.named_files(tool, &subjects);
+        let call = Call { tool, effect, subjects, reading, named };
+        let mut explained = self.bounded(&call, self.weigh(&call));
         let places = call.subjects.into_places();
         let ask = match &mut explained.decision {
             Decision::Ask(ask) => ask,
@@ -309,6 +298,8 @@ impl Policy {
             || call.only_reads().is_some_and(|reading| {
                 reading.touches(sourced, self.ground()) == Some(Touch::Surely)
             })
+            || sourced.rule.reading_pattern().is_some()
+                && call.named.iter().any(|it| sourced.rule.denies("Read", it, self.root()))
     }
 
     /// Returns what runs if the call is a command that may run unasked.
@@ -388,10 +379,14 @@ impl Policy {
         if let Some(reason) = self.why_entry_is_asked(&call.subjects) {
             return ask(reason, first, "");
         }
+        let is_accepted = self.mode() == Mode::AcceptEdits;
+        if is_accepted && let Some((path, reason)) = self.runs_later(paths) {
+            return ask(reason, path, "");
+        }
         if let Some((path, what)) = self.secret_in(paths) {
             return ask(format!("`{path}` holds {what}"), first, "");
         }
-        if self.mode() == Mode::AcceptEdits {
+        if is_accepted {
             let reason = "`acceptEdits` allows edits inside the workspace";
             return Explained::allow(Allowed::default(), None, reason);
         }
@@ -437,7 +432,7 @@ impl Policy {
     /// Returns the narrowest rules that would allow the call. Whatever does not
     /// is none.
     fn suggestion(&self, call: &Call<'_>) -> Vec<Rule> {
-        let Call { tool, effect: _, subjects, reading: _ } = call;
+        let Call { tool, effect: _, subjects, reading: _, named: _ } = call;
         let rules = suggest::rules(tool, subjects, (self.ground(), &self.copies));
         let suffice = self.decided(call).covered_by(rules.iter().map(|rule| (rule, ()))).is_some();
         if suffice { rules } else { Vec::new() }
@@ -462,7 +457,7 @@ impl Policy {
     }
 
     fn ground(&self) -> Ground<'_> {
-        Ground { roots: &self.roots, own: &self.guarded }
+        Ground { roots: &self.roots, own: &self.guarded, named: Some(&self.named) }
     }
 
     fn root(&self) -> &Path {

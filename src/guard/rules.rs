@@ -550,7 +550,7 @@ mod tests {
         let allows = |rule: &str, body: &str| {
             let (tool, arguments) = patch(body);
             let rule: Rule = rule.parse().unwrap();
-            let ground = Ground { roots: &["/tmp".into()], own: &[] };
+            let ground = Ground { roots: &["/tmp".into()], own: &[], named: None };
             rule.allows(tool, &subjects(tool, &arguments), ground)
         };
         assert!(allows("Edit(**)", both) && allows("ApplyPatch", both));
@@ -603,7 +603,7 @@ mod tests {
     fn an_allow_rule_about_a_directory_allows_nothing_in_it() {
         let rule: Rule = "Edit(src)".parse().unwrap();
         let call = subjects("Edit", &json!({"file_path": "src/lib.rs"}));
-        let ground = Ground { roots: &["/tmp".into()], own: &[] };
+        let ground = Ground { roots: &["/tmp".into()], own: &[], named: None };
         assert!(!rule.allows("Edit", &call, ground));
     }
 

@@ -30,6 +30,8 @@ use thiserror::Error;
 
 use crate::event::{Access, Backend, Confinement, SandboxHead};
 
+use super::CommandBounds;
+
 pub use detect::{NoBwrap, NoLandlock};
 pub use namespace::Namespace;
 pub use start::{Awaited, Ready, Running, Streams};
@@ -72,6 +74,8 @@ pub struct Place<'a> {
     pub directory: &'a Path,
     /// The directories that are the workspace.
     pub roots: &'a [PathBuf],
+    /// What this command must neither see nor change besides.
+    pub bounds: &'a CommandBounds,
 }
 
 /// What keeps the commands of a run in bounds.

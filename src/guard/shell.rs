@@ -7,6 +7,7 @@
 //! decides whether to ask; the sandbox bounds the damage if it is wrong.
 
 mod git;
+mod named;
 mod programs;
 mod reading;
 mod scripts;
@@ -16,12 +17,13 @@ mod word;
 mod world;
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use super::paths::Link;
 pub use world::{Look, Machine, World};
 pub(crate) use world::{is_closed, is_executable};
 
+pub(super) use named::{NamedFiles, named_files};
 pub(super) use seen::{behind, forms, obscurity};
 
 use super::launch;
@@ -104,7 +106,8 @@ pub enum Reach {
 pub fn judge(command: &str, world: World<'_>) -> Judged {
     let look = Remembered::new(world.look);
     let world = World { look: &look, ..world };
-    match plain(command).and_then(|plain| reading(&plain, world)) {
+    let home = world.look.home();
+    match plain_at(command, home).and_then(|plain| reading(&plain, world)) {
         Ok(reading) => Judged::Reads(reading),
         Err(reason) => Judged::Ask { reason },
     }
@@ -200,6 +203,11 @@ struct PlainPart<'a> {
 ///
 /// What else there is in it, in words that speak of the command as `it`.
 pub(super) fn plain(command: &str) -> Result<Plain<'_>, String> {
+    plain_at(command, None)
+}
+
+/// The same where the words of a home directory are known: `~`, `$HOME` and `${HOME}`.
+fn plain_at<'a>(command: &'a str, home: Option<&Path>) -> Result<Plain<'a>, String> {
     if command.len() > LENGTH_CAP {
         return Err(format!("it is longer than {LENGTH_CAP} bytes"));
     }
@@ -213,11 +221,15 @@ pub(super) fn plain(command: &str) -> Result<Plain<'_>, String> {
     if commands.is_empty() {
         return Err("it is empty".to_owned());
     }
-    let parts = commands.into_iter().map(|simple| plain_part(command, simple));
+    let parts = commands.into_iter().map(|simple| plain_part(command, simple, home));
     Ok(Plain { source: command, parts: parts.collect::<Result<_, _>>()? })
 }
 
-fn plain_part(command: &str, simple: Simple) -> Result<PlainPart<'_>, String> {
+fn plain_part<'a>(
+    command: &'a str,
+    simple: Simple,
+    home: Option<&Path>,
+) -> Result<PlainPart<'a>, String> {
     let Simple { joint, assignments, words, redirections, range: _ } = simple;
     let (Some(first), Some(last)) = (words.first(), words.last()) else {
         return Err("it names no program".to_owned());
@@ -232,7 +244,9 @@ fn plain_part(command: &str, simple: Simple) -> Result<PlainPart<'_>, String> {
     let mut literals = Vec::with_capacity(words.len());
     for word in words {
         let source = &command[word.range];
-        literals.push(word.literal.ok_or_else(|| format!("`{source}` is expanded"))?);
+        let known =
+            word.literal.or_else(|| word::at_home(source, home.and_then(named::plain_home)?));
+        literals.push(known.ok_or_else(|| format!("`{source}` is expanded"))?);
     }
     let mut harmless = Vec::with_capacity(redirections.len());
     for redirection in redirections {

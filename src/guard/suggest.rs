@@ -330,7 +330,7 @@ mod tests {
         let root = place.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("src/a")).unwrap();
         let roots = [root.clone()];
-        let ground = Ground { roots: &roots, own: &[] };
+        let ground = Ground { roots: &roots, own: &[], named: None };
         let rule_of = |path: &str| of_paths(&[PathBuf::from(path)], (ground, &Copies::default()));
         let root = root.display();
         assert_eq!(rule_of("src/a/b.rs"), Some(vec![format!("Edit(/{root}/src/a/**)")]));
@@ -352,7 +352,7 @@ mod tests {
         }
         let copies = Copies::default().and(&original, &copy);
         let roots = [copy.join("work"), other.clone()];
-        let ground = Ground { roots: &roots, own: &[] };
+        let ground = Ground { roots: &roots, own: &[], named: None };
         let rule_of = |path: &Path| of_paths(&[path.to_owned()], (ground, &copies));
         let rule = |text: String| Some(vec![text]);
         assert_eq!(rule_of(Path::new("t_y.rs")), rule("Edit(t_y.rs)".to_owned()));

@@ -234,10 +234,11 @@ mod tests {
 
     use super::*;
     use crate::event::Confinement;
+    use crate::guard::CommandBounds;
 
     fn granted() -> Granted {
-        let confinement = Confinement::NONE;
-        Granted { id: "call_1".into(), confinement, script: None, places: Vec::new() }
+        let (confinement, bounds) = (Confinement::NONE, CommandBounds::NONE);
+        Granted { id: "call_1".into(), confinement, script: None, places: Vec::new(), bounds }
     }
 
     fn question(text: &str, labels: &[&str]) -> Value {

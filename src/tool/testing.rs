@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::{Confinement, FileChange, UnitId};
 use crate::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
-use crate::guard::{Allowed, Decision, Mode, Policy, Rules, Searches, Source, Sourced};
+use crate::guard::{
+    Allowed, CommandBounds, Decision, Mode, Policy, Rules, Searches, Source, Sourced,
+};
 use crate::line::{FromUnit, LINE_CAP, Line, UnitEvent};
 use crate::message::{CallId, Head, Output, Prefix};
 use crate::model::offline::Offline;
@@ -221,5 +223,6 @@ pub(crate) fn granted(tool: &dyn Tool, context: &ToolContext, arguments: &Value)
     let policy = Policy::new(Mode::BypassPermissions, [context.workspace.root.clone()]);
     let decision = policy.decide(&tool.schema().name, tool.effect(), arguments);
     let Decision::Allow(Allowed { places, .. }) = decision else { panic!("{decision:?}") };
-    Granted { id: "call_1".into(), confinement: Confinement::NONE, script: None, places }
+    let bounds = CommandBounds::NONE;
+    Granted { id: "call_1".into(), confinement: Confinement::NONE, script: None, places, bounds }
 }

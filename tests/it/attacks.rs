@@ -3,10 +3,14 @@
 
 /// Text that a terminal obeys, in every place where a chat shows text.
 mod chat;
+/// Commands that would read what a rule denies to read.
+mod denied;
 /// Our own calls of git: which git is run, and what it is given.
 mod git;
 /// Hooks, and who would have them run or say more than they may.
 mod hooks;
+/// Files that run later: what git's configuration names, and what other programs obey.
+mod later;
 /// Paths, links, swaps and patches.
 mod paths;
 /// Text that a terminal obeys, hides or turns round.

@@ -12,6 +12,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::plan::{Regular, Step, Thing};
 use crate::event::Confinement;
+use crate::guard::CommandBounds;
 use crate::path_text;
 use crate::tool::blocking::to_the_end;
 use crate::tool::change::commit::Link;
@@ -39,6 +40,7 @@ impl Hold {
             confinement: Confinement::NONE,
             script: None,
             places: files.clone(),
+            bounds: CommandBounds::NONE,
         };
         let held = Held::wait_all(context, &call, files).await?;
         Ok(Self { call, held })

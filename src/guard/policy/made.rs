@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Gate, Policy};
+use crate::guard::named::NamedByGit;
 use crate::guard::{Rules, Secrets};
 use crate::tool_name::OtherNames;
 
@@ -35,6 +36,31 @@ impl Policy {
     /// Returns the same policy with what tells commands that only read.
     #[must_use]
     pub fn with_gate(self, gate: Gate) -> Self {
-        Self { gate: Some(gate), ..self }
+        self.gated(Some(gate))
+    }
+
+    /// The same, where there may be none.
+    pub(super) fn gated(self, gate: Option<Gate>) -> Self {
+        let named = gate.as_ref().map(|gate| NamedByGit::asking(&gate.machine));
+        Self { gate, named: Arc::new(named.unwrap_or_default()), ..self }
+    }
+
+    /// Returns the rules in force.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Returns the directories that are the workspace, the working directory
+    /// first.
+    #[must_use]
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// Returns what more needs a rule to be edited, wherever it is.
+    #[must_use]
+    pub fn guarded(&self) -> &[PathBuf] {
+        &self.guarded
     }
 }

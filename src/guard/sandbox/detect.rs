@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::event::{Access, Backend, Confinement};
 
-use super::{Place, Prepared, Ready, Sandbox, Settings, bubblewrap, child, ruleset};
+use super::{CommandBounds, Place, Prepared, Ready, Sandbox, Settings, bubblewrap, child, ruleset};
 
 /// How long a trial may take. It takes milliseconds, or hangs.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -100,7 +100,7 @@ fn run(settings: &Settings, backend: Backend) -> io::Result<(bool, String)> {
         ..Settings::default()
     });
     let confinement = Confinement { backend, access: Access::ReadOnly, network: false };
-    let place = Place { directory: "/".as_ref(), roots: &[] };
+    let place = Place { directory: "/".as_ref(), roots: &[], bounds: &CommandBounds::NONE };
     let trial = TRIAL.map(Into::into);
     let prepared = sandbox.prepare(confinement, &place, &trial).map_err(io::Error::other)?;
     let Prepared { ready, held } = prepared;

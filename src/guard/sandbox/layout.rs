@@ -56,6 +56,8 @@ pub(super) struct Layout {
     pub(super) views: BTreeMap<PathBuf, View>,
     /// What must stay as it is, there or not.
     pub(super) protected: Vec<Protected>,
+    /// What rules deny to read. It is hidden last, wherever it is.
+    denied: Vec<PathBuf>,
 }
 
 /// What tools like this one read in a directory: skills, agents, hooks,
@@ -79,7 +81,7 @@ const OF_WORKTREES: &[u8] = b"worktreeConfig";
 
 impl Layout {
     pub(super) fn new(access: Access, place: &Place<'_>, settings: &Settings) -> Self {
-        let mut layout = Self::default();
+        let mut layout = Self { denied: place.bounds.hidden.clone(), ..Self::default() };
         let home = settings.home.as_deref().and_then(|home| home.canonicalize().ok());
         // Hidden first: who works in such a directory has chosen to.
         let hidden = home.iter().flat_map(|home| secrets::below(home));
@@ -99,6 +101,7 @@ impl Layout {
                 for root in &roots {
                     if is_bounded(root) {
                         layout.open(root);
+                        layout.keep(root, &place.bounds.kept);
                     } else {
                         layout.views.insert(root.clone(), View::ReadOnly);
                     }
@@ -205,6 +208,27 @@ impl Layout {
         self.protected.push(Protected { root: root.to_owned(), path, stub });
     }
 
+    /// Protects more of a root. What is not there is looked for afterwards: it may be a
+    /// file or a directory.
+    fn keep(&mut self, root: &Path, kept: &[PathBuf]) {
+        let mut kept: Vec<&PathBuf> = kept.iter().collect();
+        // What is inside another one comes behind it, and is protected with it.
+        kept.sort();
+        for path in kept.into_iter().filter(|path| path.starts_with(root) && *path != root) {
+            if self.protected.iter().any(|known| path.starts_with(&known.path)) {
+                continue;
+            }
+            // Places of their own, so that none can be moved away and another one put
+            // there with a file of that name in it.
+            let above = path.ancestors().skip(1).take_while(|above| *above != root);
+            let is_directory = |at: &&Path| at.symlink_metadata().is_ok_and(|it| it.is_dir());
+            for directory in above.filter(is_directory) {
+                self.views.entry(directory.to_owned()).or_insert(View::Writable);
+            }
+            self.protect(root, path.clone(), Stub::None);
+        }
+    }
+
     /// Has stubs stand in for what is not there.
     pub(super) fn mask<'a>(&mut self, stubs: impl Iterator<Item = &'a Path>) {
         self.views.extend(stubs.map(|path| (path.to_owned(), View::Stub)));
@@ -229,6 +253,20 @@ impl Layout {
             if self.views.iter().any(is_inside) && !self.views.contains_key(&target) {
                 self.views.insert(target, View::ReadOnly);
             }
+        }
+        self.hide_denied();
+    }
+
+    /// Hides what rules deny to read, with all that is in it.
+    fn hide_denied(&mut self) {
+        for path in std::mem::take(&mut self.denied) {
+            self.views.retain(|below, _| *below == path || !below.starts_with(&path));
+            let around = path.ancestors().skip(1).find_map(|above| self.views.get(above));
+            // Nothing can be mounted in there, and nothing need be.
+            if around != Some(&View::HiddenDirectory) {
+                self.hide(&path);
+            }
+            self.denied.push(path);
         }
     }
 }

@@ -37,7 +37,8 @@ fn what_is_required_is_there_whatever_was_approved() {
     check(&required(true, true), Access::ReadOnly, (Backend::Bwrap, Access::ReadOnly, false));
     let none = required(false, false);
     for access in Access::ALL {
-        let place = Place { directory: Path::new("/"), roots: &[] };
+        let bounds = &CommandBounds::NONE;
+        let place = Place { directory: Path::new("/"), roots: &[], bounds };
         let confinement = none.confinement(access);
         let refused = none.prepare(confinement, &place, &["true".into()]).unwrap_err();
         assert_eq!(

@@ -56,6 +56,23 @@ fn double_quoted(rest: &mut std::str::Chars<'_>, text: &mut String) -> Option<()
     }
 }
 
+/// Returns the text of a word that begins with the home directory and is literal
+/// otherwise. No shell makes more of the directory's name than what it is.
+pub(super) fn at_home(source: &str, home: &str) -> Option<String> {
+    let (quote, rest) = match source.strip_prefix('"') {
+        Some(rest) => ("\"", rest),
+        None => ("", source),
+    };
+    let tilde = rest.strip_prefix('~').filter(|_| quote.is_empty());
+    let variables = ["$HOME", "${HOME}"].into_iter().map(|name| rest.strip_prefix(name));
+    let below = tilde.into_iter().chain(variables.flatten()).next()?;
+    let is_whole = below.is_empty()
+        || below.starts_with('/')
+        // A shell expands no tilde before a quote.
+        || tilde.is_none() && below.starts_with('"');
+    is_whole.then(|| literal(&format!("{quote}{home}{below}"))).flatten()
+}
+
 /// Returns a word that every shell reads as this text.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
@@ -139,6 +156,30 @@ mod tests {
             "a=(b)",
         ] {
             check(source, None);
+        }
+    }
+
+    #[test]
+    fn a_word_that_begins_at_home_is_known() {
+        for (source, expected) in [
+            ("~", Some("/h")),
+            ("~/a", Some("/h/a")),
+            ("$HOME/a", Some("/h/a")),
+            ("${HOME}", Some("/h")),
+            ("\"$HOME\"/a", Some("/h/a")),
+            ("\"$HOME/a b\"", Some("/h/a b")),
+            ("~/'a'\\b", Some("/h/ab")),
+            ("$HOME\"a\"", Some("/ha")),
+            ("~\"a\"", None),
+            ("~ada/a", None),
+            ("$HOMER/a", None),
+            ("\"~/a\"", None),
+            ("~/*", None),
+            ("$HOME/$x", None),
+            ("a$HOME", None),
+            ("'$HOME'", None),
+        ] {
+            assert_eq!(at_home(source, "/h").as_deref(), expected, "{source}");
         }
     }
 

@@ -106,6 +106,11 @@ pub trait Look {
     /// Returns the filter drivers that git's configuration in a directory
     /// names; `None` if that cannot be told.
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>>;
+
+    /// Returns the home directory that `~` means; `None` if that is not known.
+    fn home(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// The world as it was when one judgement first asked. What is asked again, once
@@ -160,6 +165,10 @@ impl Look for Remembered<'_> {
         filters.insert(directory.to_owned(), asked.clone());
         asked
     }
+
+    fn home(&self) -> Option<&Path> {
+        self.look.home()
+    }
 }
 
 /// This machine.
@@ -168,6 +177,7 @@ pub struct Machine {
     /// The user's `PATH`, each directory with whether it is trusted.
     path: Vec<(PathBuf, bool)>,
     roots: Vec<PathBuf>,
+    home: Option<PathBuf>,
     git: git::Program,
     found: Found,
 }
@@ -213,7 +223,8 @@ impl Machine {
                 (directory, is_trusted)
             })
             .collect();
-        Self { path, roots, git, found: Found::default() }
+        let home = home.map(Path::to_owned);
+        Self { path, roots, home, git, found: Found::default() }
     }
 
     /// Returns the same machine, seen from another workspace.
@@ -225,8 +236,15 @@ impl Machine {
             (directory.clone(), *is_trusted && is_closed(directory, &roots))
         });
         // What was found may stand in this workspace.
-        let git = self.git.clone();
-        Self { path: path.collect(), roots, git, found: Found::default() }
+        let (git, home) = (self.git.clone(), self.home.clone());
+        Self { path: path.collect(), roots, home, git, found: Found::default() }
+    }
+
+    /// Returns the files that git's configuration in a directory names as something
+    /// that runs or is obeyed. Nothing is named where it cannot be listed: then git
+    /// stops there, too.
+    pub(in crate::guard) fn files_named_by_git(&self, directory: &Path) -> Vec<PathBuf> {
+        git::named_files(&self.git, directory, FILTERS_LIMIT).unwrap_or_default()
     }
 
     /// Returns the environment in which a script of the gate must run, and
@@ -298,6 +316,10 @@ impl Look for Machine {
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
         git::filter_drivers(&self.git, directory, FILTERS_LIMIT).ok()
+    }
+
+    fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 }
 
@@ -393,8 +415,13 @@ mod tests {
         let work = [place.join("work")];
         // The temporary directory may be anybody's, so it is not asked about.
         let path = vec![(bin.clone(), true)];
-        let machine =
-            Machine { path, roots: work.to_vec(), git: program(), found: Found::default() };
+        let machine = Machine {
+            path,
+            roots: work.to_vec(),
+            home: None,
+            git: program(),
+            found: Found::default(),
+        };
         assert!(!machine.has_program("rg"));
         let put = |file: &Path| {
             std::fs::write(file, "").unwrap();

@@ -147,7 +147,7 @@ impl Process {
         let script = call.script.as_ref().map_or(command, |script| &script.text);
         let roots: Vec<PathBuf> =
             std::iter::once(&workspace.root).chain(&workspace.added).cloned().collect();
-        let place = Place { directory: &workspace.root, roots: &roots };
+        let place = Place { directory: &workspace.root, roots: &roots, bounds: &call.bounds };
         // The dashes end the shell's own options: a command may begin with one.
         let program = [workspace.sandbox.shell(), "-c", "--", script].map(OsString::from);
         let Prepared { mut ready, mut held } =

@@ -127,9 +127,9 @@ impl Desk {
         allowed: Allowed,
     ) -> Result<String, String> {
         let (_, tool) = self.tools.find(tool).expect("the tool is known");
-        let Allowed { places, script, .. } = allowed;
+        let Allowed { places, script, bounds, .. } = allowed;
         let granted =
-            Granted { id: "call_1".into(), confinement: Confinement::NONE, script, places };
+            Granted { id: "call_1".into(), confinement: Confinement::NONE, script, places, bounds };
         match tool.run(unit, &granted, arguments).await {
             Ok(Output { text, is_error: false, .. }) => Ok(text),
             Ok(Output { text, .. }) => Err(text),

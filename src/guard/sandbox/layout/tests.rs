@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::guard::CommandBounds;
 
 /// A home with a workspace in it.
 struct Home {
@@ -33,6 +34,15 @@ impl Home {
     }
 
     fn layout(&self, access: Access, roots: &[&str], write: &[&str]) -> Layout {
+        self.bounded(access, (roots, write), &CommandBounds::NONE)
+    }
+
+    fn bounded(
+        &self,
+        access: Access,
+        (roots, write): (&[&str], &[&str]),
+        bounds: &CommandBounds,
+    ) -> Layout {
         let below = |names: &[&str]| names.iter().map(|name| self.root.join(name)).collect();
         let roots: Vec<PathBuf> = below(roots);
         let settings = Settings {
@@ -41,7 +51,7 @@ impl Home {
             own_files: vec![self.root.join("own.toml")],
             ..Settings::default()
         };
-        Layout::new(access, &Place { directory: &self.root, roots: &roots }, &settings)
+        Layout::new(access, &Place { directory: &self.root, roots: &roots, bounds }, &settings)
     }
 
     /// Compares the views, each with the path below home.
@@ -126,7 +136,8 @@ fn a_root_that_holds_the_whole_home_is_not_writable() {
     let layout = home.layout(Access::WorkspaceWrite, &["", "work"], &[]);
     home.check(&layout, &[("", ReadOnly), ("work", Writable)]);
     let everything = [PathBuf::from("/")];
-    let place = Place { directory: &home.root, roots: &everything };
+    let bounds = &CommandBounds::NONE;
+    let place = Place { directory: &home.root, roots: &everything, bounds };
     let settings = Settings { write: everything.to_vec(), ..Settings::default() };
     assert_eq!(Layout::new(Access::WorkspaceWrite, &place, &settings), Layout::default());
 }
@@ -232,4 +243,48 @@ fn what_git_needs_of_the_repository_around_is_shown_and_nothing_else() {
     home.check(&layout, &[("apart", ReadOnly), ("lender/objects", ReadOnly), ("split", ReadOnly)]);
     let layout = home.layout(Access::ReadOnly, &["odd"], &[]);
     home.check(&layout, &[("odd", ReadOnly)]);
+}
+
+#[test]
+fn what_runs_later_stays_where_it_is_with_the_directories_above_it() {
+    let home = Home::new().with_directories(&["work/.git/hooks", "work/tools/deep", "work/.husky"]);
+    let home = home.with_files(&[("work/tools/deep/run.sh", "")]);
+    let named = ["tools/deep/run.sh", ".husky", ".husky/pre-commit", ".git/hooks/x", "absent"];
+    let kept = named.iter().map(|name| home.root.join("work").join(name)).collect();
+    let bounds = CommandBounds { kept, ..CommandBounds::NONE };
+    let layout = home.bounded(Access::WorkspaceWrite, (&["work"], &[]), &bounds);
+    let expected = [
+        ("work", Writable),
+        ("work/.git", Writable),
+        ("work/.git/hooks", ReadOnly),
+        ("work/.husky", ReadOnly),
+        ("work/tools", Writable),
+        ("work/tools/deep", Writable),
+        ("work/tools/deep/run.sh", ReadOnly),
+    ];
+    home.check(&layout, &expected);
+    let absent = home.root.join("work/absent");
+    let found = layout.protected.iter().find(|protected| protected.path == absent);
+    assert_eq!(found.map(|found| found.stub), Some(Stub::None));
+}
+
+#[test]
+fn what_rules_deny_is_hidden_last_and_with_all_that_is_in_it() {
+    let home = Home::new().with_directories(&["work/.git/hooks", "work/keys/deep", ".ssh/in"]);
+    let home = home.with_files(&[("work/.env", ""), ("work/keys/deep/k", "")]);
+    let denied = ["work/.git", "work/.env", "work/keys", "work/keys/deep/k", ".ssh/in", "absent"];
+    let hidden = denied.iter().map(|name| home.root.join(name)).collect();
+    let bounds = CommandBounds { hidden, ..CommandBounds::NONE };
+    for access in [Access::ReadOnly, Access::WorkspaceWrite] {
+        let layout = home.bounded(access, (&["work"], &[]), &bounds);
+        let root = if access == Access::ReadOnly { ReadOnly } else { Writable };
+        let expected = [
+            (".ssh", HiddenDirectory),
+            ("work", root),
+            ("work/.env", HiddenFile),
+            ("work/.git", HiddenDirectory),
+            ("work/keys", HiddenDirectory),
+        ];
+        home.check(&layout, &expected);
+    }
 }

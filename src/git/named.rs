@@ -1,0 +1,297 @@
+//! The files that git's configuration names: hooks, included configuration, and
+//! the scripts that git runs as filters, monitors, drivers and the like.
+//!
+//! Whoever writes one of these decides what the user's next git command runs, just
+//! as if it had been written into `.git/hooks`. The configuration is listed by our
+//! own hardened git; this module only reads the listing.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::call;
+use super::{GitError, Program};
+use crate::real_path::locate;
+
+/// Maximum number of files that are returned. Each costs a mount for every command.
+const FILES_CAP: usize = 200;
+
+/// Settings whose value is one path: a section, and a variable in it.
+const PATHS: [(&str, &str); 11] = [
+    ("core", "hookspath"),
+    ("core", "attributesfile"),
+    ("include", "path"),
+    ("includeif", "path"),
+    ("init", "templatedir"),
+    ("browser", "path"),
+    ("difftool", "path"),
+    ("man", "path"),
+    ("mergetool", "path"),
+    // Decides which signatures count.
+    ("gpg", "allowedsignersfile"),
+    ("gpg", "revocationfile"),
+];
+
+/// Variables whose value is a command, in whatever section they are.
+const COMMANDS: [&str; 27] = [
+    "alternaterefscommand",
+    "askpass",
+    "clean",
+    "cmd",
+    "command",
+    "cccmd",
+    "defaultkeycommand",
+    "difffilter",
+    "driver",
+    "editor",
+    "external",
+    "fsmonitor",
+    "gitproxy",
+    "helper",
+    "httpd",
+    "packobjectshook",
+    "pager",
+    "process",
+    "program",
+    "receivepack",
+    "sendmailcmd",
+    "smudge",
+    "sshcommand",
+    "textconv",
+    "tocmd",
+    "tunnel",
+    "uploadpack",
+];
+
+/// The hooks that git runs. Where hooks are looked for in the working directory
+/// itself, these names are what counts.
+const HOOKS: [&str; 28] = [
+    "applypatch-msg",
+    "commit-msg",
+    "fsmonitor-watchman",
+    "p4-changelist",
+    "p4-post-changelist",
+    "p4-pre-submit",
+    "p4-prepare-changelist",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "proc-receive",
+    "push-to-checkout",
+    "reference-transaction",
+    "sendemail-validate",
+    "update",
+];
+
+/// One setting of a listing.
+struct Listed<'a> {
+    /// The file that it is in.
+    file: &'a Path,
+    name: &'a str,
+    value: &'a OsStr,
+}
+
+/// Where the names in a configuration start.
+struct Bases<'a> {
+    /// The directory that was asked about, and the top of its working tree, where git
+    /// reads its configuration.
+    directories: [&'a Path; 2],
+    home: Option<PathBuf>,
+}
+
+/// Returns the files and directories that the configuration in `root` names as
+/// something that git runs or takes more configuration from, each with its links
+/// followed. Not each of them exists. None holds `root`.
+///
+/// # Errors
+///
+/// As for [`super::git`], and if it takes longer than `limit`.
+pub(crate) fn named_files(
+    program: &Program,
+    root: &Path,
+    limit: Duration,
+) -> Result<Vec<PathBuf>, GitError> {
+    let listed = call::listed_with_files(program, root, limit)?;
+    let top = root.ancestors().find(|part| part.join(".git").symlink_metadata().is_ok());
+    let bases = Bases {
+        directories: [root, top.unwrap_or(root)],
+        home: program.variable("HOME").map(PathBuf::from),
+    };
+    let mut named = Vec::new();
+    for listed in settings(&listed) {
+        // Every file of configuration that is read, whoever names it.
+        named.push(bases.directories[1].join(listed.file));
+        named.extend(of_setting(&listed, &bases));
+    }
+    let mut files: Vec<PathBuf> = Vec::new();
+    for path in named.iter().filter_map(|path| locate(path).ok()) {
+        let real_root = locate(root).unwrap_or_else(|_| root.to_owned());
+        if real_root.starts_with(&path) {
+            // Most of what is in there is no hook.
+            files.extend(HOOKS.iter().map(|hook| path.join(hook)));
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files.dedup();
+    files.truncate(FILES_CAP);
+    Ok(files)
+}
+
+/// Reads what `git config --list --show-origin -z` prints. What was set by a
+/// variable or on a command line is in no file, and left out.
+fn settings(listed: &[u8]) -> impl Iterator<Item = Listed<'_>> {
+    let mut fields = listed.split(|&byte| byte == 0);
+    let pairs = std::iter::from_fn(move || Some((fields.next()?, fields.next()?)));
+    pairs.filter_map(|(origin, setting)| {
+        let file = origin.strip_prefix(b"file:")?;
+        let end = setting.iter().position(|&byte| byte == b'\n').unwrap_or(setting.len());
+        let name = std::str::from_utf8(&setting[..end]).ok()?;
+        let value = setting.get(end + 1..).unwrap_or_default();
+        let file = Path::new(OsStr::from_bytes(file));
+        Some(Listed { file, name, value: OsStr::from_bytes(value) })
+    })
+}
+
+/// Returns the paths that a setting names.
+fn of_setting(listed: &Listed<'_>, bases: &Bases<'_>) -> Vec<PathBuf> {
+    let Listed { file, name, value } = listed;
+    let section = name.split('.').next().unwrap_or_default();
+    let variable = name.rsplit('.').next().unwrap_or_default();
+    if PATHS.contains(&(section, variable)) {
+        let value = value.as_bytes();
+        let value = value.strip_prefix(b":(optional)").unwrap_or(value);
+        let path = bases.at_home(Path::new(OsStr::from_bytes(value)));
+        // An empty value takes back what others name.
+        if path.as_os_str().is_empty() {
+            return Vec::new();
+        }
+        let included = section.starts_with("include").then(|| file.parent()).flatten();
+        let [root, top] = bases.directories;
+        return match included {
+            Some(directory) => vec![top.join(directory).join(path)],
+            None if root == top => vec![root.join(path)],
+            None => vec![root.join(&path), top.join(path)],
+        };
+    }
+    let command = value.to_string_lossy();
+    let is_command = match section {
+        // The others are options of git.
+        "alias" | "submodule" => command.starts_with('!'),
+        "pager" => true,
+        _ => COMMANDS.contains(&variable) || name == &"web.browser",
+    };
+    if is_command { bases.in_command(&command) } else { Vec::new() }
+}
+
+impl Bases<'_> {
+    fn at_home(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), &self.home) {
+            (Ok(below), Some(home)) => home.join(below),
+            (Ok(_) | Err(_), _) => path.to_owned(),
+        }
+    }
+
+    /// Returns the files that the words of a command may mean: its program if it is
+    /// named by a path, and every word that is the name of a file or would be one
+    /// in a directory that exists.
+    fn in_command(&self, command: &str) -> Vec<PathBuf> {
+        let ends = |c: char| c.is_whitespace() || "\"'`;|&<>()=!$".contains(c);
+        let words = command.split(ends).filter(|word| !word.is_empty() && !word.contains('%'));
+        let mut found = Vec::new();
+        for word in words {
+            let word = self.at_home(Path::new(word));
+            let is_path = word.as_os_str().as_bytes().contains(&b'/');
+            for base in self.directories {
+                let path = base.join(&word);
+                let would_be = || is_path && path.parent().is_some_and(Path::is_dir);
+                if !path.is_dir() && (path.symlink_metadata().is_ok() || would_be()) {
+                    found.push(path);
+                }
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::tests::program;
+
+    /// Lists what a configuration names in a new repository, below its top.
+    #[track_caller]
+    fn check(config: &str, expected: &[&str]) {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        for directory in [".git/objects", ".git/refs", "tools", "lint"] {
+            std::fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        for (file, text) in [("fsm.sh", ""), ("tools/run.py", ""), ("more", ""), ("broken", "no")] {
+            std::fs::write(root.join(file), text).unwrap();
+        }
+        std::fs::write(root.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(root.join(".git/config"), config).unwrap();
+        let named = named_files(&program(), &root, Duration::from_secs(60)).unwrap();
+        let below = |path: &PathBuf| path.strip_prefix(&root).ok().map(Path::to_owned);
+        let mut below: Vec<PathBuf> = named.iter().filter_map(below).collect();
+        below.retain(|path| path != Path::new(".git/config"));
+        let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+        assert_eq!(below, expected, "{config}");
+    }
+
+    #[test]
+    fn what_a_configuration_names_as_run_or_obeyed_is_found() {
+        for (config, expected) in [
+            ("[core]\nhooksPath = .husky", &[".husky"][..]),
+            ("[core]\nhooksPath = ./tools/../lint/", &["lint"]),
+            ("[core]\nfsmonitor = ./fsm.sh", &["fsm.sh"]),
+            ("[core]\nfsmonitor = true", &[]),
+            ("[core]\nfsmonitor = tools/not-yet.sh", &["tools/not-yet.sh"]),
+            ("[core]\nattributesFile = attrs", &["attrs"]),
+            ("[core]\nsshCommand = ssh -F tools/ssh", &["tools/ssh"]),
+            ("[include]\npath = ../more", &["more"]),
+            ("[includeIf \"onbranch:x\"]\npath = ../later", &["later"]),
+            ("[include]\npath = ../broken\n[core]\nfsmonitor = ./fsm.sh", &["broken", "fsm.sh"]),
+            ("[filter \"x\"]\nclean = sh -c 'python3 tools/run.py %f'", &["tools/run.py"]),
+            ("[filter \"x.y\"]\nprocess = sh fsm.sh", &["fsm.sh"]),
+            (
+                "[diff \"x\"]\ntextconv = ./fsm.sh\n[diff]\nexternal = tools/d",
+                &["fsm.sh", "tools/d"],
+            ),
+            ("[merge \"x\"]\ndriver = tools/run.py %O %A %B", &["tools/run.py"]),
+            ("[alias]\nx = !tools/run.py\ny = status", &["tools/run.py"]),
+            ("[pager]\nlog = ./fsm.sh", &["fsm.sh"]),
+            ("[gpg]\nprogram = tools/gpg", &["tools/gpg"]),
+            ("[credential \"https://x\"]\nhelper = !./fsm.sh", &["fsm.sh"]),
+            ("[hook \"x\"]\ncommand = ./fsm.sh", &["fsm.sh"]),
+            ("[sequence]\neditor = tools/e", &["tools/e"]),
+            ("[user]\nname = tools/run.py\n[core]\nhooksPath =", &[]),
+            ("[filter \"x\"]\nclean = sed s/a/b/", &[]),
+        ] {
+            check(config, expected);
+        }
+    }
+
+    #[test]
+    fn hooks_in_the_working_directory_itself_are_named_one_by_one() {
+        let mut names = HOOKS.to_vec();
+        names.sort_unstable();
+        check("[core]\nhooksPath = .", &names);
+    }
+}

@@ -1,0 +1,235 @@
+//! The files that rules deny to read, found on the disk for a sandbox to hide.
+//!
+//! A rule is a pattern; a mount hides one path. So each pattern is looked for where it
+//! may match, and no further. What cannot be found, or hidden, is said: then nobody may
+//! take the rule for one that holds.
+
+use std::path::{Path, PathBuf};
+
+use super::copies::Copies;
+use super::path_pattern::{PathDenial, PathPattern, PatternExtent};
+use super::{Sourced, paths};
+
+/// Maximum number of directory entries that are looked at for one command. That takes
+/// about a tenth of a second.
+const ENTRIES_CAP: usize = 50_000;
+
+/// Maximum number of paths that are hidden from one command. A mount takes some tens of
+/// microseconds, and each looks through those before it.
+const HIDDEN_CAP: usize = 500;
+
+/// What rules deny to read, as far as a sandbox can hide it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct HiddenFiles {
+    /// Existing paths without links, none inside another one.
+    pub(super) paths: Vec<PathBuf>,
+    /// Why that is not all of it, in words.
+    pub(super) why_not_all: Option<String>,
+}
+
+/// What one rule is looked for by.
+struct Search<'a> {
+    denial: PathDenial<'a>,
+    pattern: &'a PathPattern,
+    copies: &'a Copies,
+    is_of_contents: bool,
+}
+
+impl HiddenFiles {
+    /// Looks for all that rules deny to read in and around these directories, the first
+    /// of which is the working directory.
+    pub(super) fn find<'a>(
+        rules: impl Iterator<Item = &'a Sourced>,
+        roots: &[PathBuf],
+        copies: &Copies,
+    ) -> Self {
+        let root = &roots[0];
+        let (mut found, mut left, mut why_not_all) = (Vec::new(), ENTRIES_CAP, None);
+        for sourced in rules {
+            let Some(pattern) = sourced.rule.reading_pattern() else { continue };
+            let PatternExtent { mut starts, depth, is_of_contents } = pattern.extent(root, roots);
+            let in_copies: Vec<PathBuf> =
+                starts.iter().filter_map(|start| Some(copies.counterpart(start)?.0)).collect();
+            starts.extend(in_copies);
+            let denial = pattern.denial(root);
+            let search = Search { denial, pattern, copies, is_of_contents };
+            for start in starts.iter().filter_map(|start| start.canonicalize().ok()) {
+                if search.look(&start, depth, &mut found, &mut left).is_none() {
+                    why_not_all.get_or_insert_with(|| {
+                        format!(
+                            "the rule `{sourced}` may match too many files for a sandbox to hide"
+                        )
+                    });
+                }
+            }
+            let is_here = |path: &PathBuf| {
+                let here = paths::resolved(root, Path::new("."));
+                here.starts_with(path)
+            };
+            if found.iter().any(is_here) {
+                found.retain(|path| !is_here(path));
+                why_not_all.get_or_insert_with(|| {
+                    format!("the rule `{sourced}` denies to read the working directory")
+                });
+            }
+        }
+        found.sort();
+        // What is inside a directory comes behind it.
+        found.dedup_by(|inner, outer| inner.starts_with(&*outer));
+        if found.len() > HIDDEN_CAP {
+            found.truncate(HIDDEN_CAP);
+            let why = "rules deny to read more files than a sandbox can hide";
+            why_not_all.get_or_insert_with(|| why.to_owned());
+        }
+        Self { paths: found, why_not_all }
+    }
+}
+
+impl Search<'_> {
+    /// Collects what is denied at a path and below it; `None` if there is too much to
+    /// look at.
+    fn look(
+        &self,
+        path: &Path,
+        depth: Option<usize>,
+        found: &mut Vec<PathBuf>,
+        left: &mut usize,
+    ) -> Option<()> {
+        let is_directory = path.is_dir();
+        if self.denies(path, is_directory) {
+            found.push(path.to_owned());
+            return Some(());
+        }
+        if !is_directory || depth == Some(0) {
+            return Some(());
+        }
+        let depth = depth.map(|depth| depth - 1);
+        for entry in path.read_dir().into_iter().flatten().flatten() {
+            *left = left.checked_sub(1)?;
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.look(&path, depth, found, left)?,
+                // What it leads to has other names, too, by which it is hidden then.
+                Ok(kind) if kind.is_symlink() => {
+                    let target = self.denies(&path, false).then(|| path.canonicalize().ok());
+                    found.extend(target.flatten());
+                }
+                Ok(_) | Err(_) => found.extend(self.denies(&path, false).then_some(path)),
+            }
+        }
+        Some(())
+    }
+
+    fn denies(&self, path: &Path, is_directory: bool) -> bool {
+        let is_denied = |path: &Path| {
+            let elsewhere = self.copies.elsewhere(path);
+            self.denial.covers(path)
+                || self.copies.originals(path).iter().any(|path| self.denial.covers(path))
+                || elsewhere.iter().any(|path| self.pattern.denies_elsewhere(path))
+        };
+        // Of a directory whose whole contents are denied nothing need be seen.
+        is_denied(path) || self.is_of_contents && is_directory && is_denied(&path.join("x"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::guard::{Rule, Source};
+
+    /// Returns what a rule hides in a workspace with some files, below its parent.
+    fn hidden(rule: &str, make: impl Fn(&Path)) -> (Vec<String>, Option<String>) {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        for directory in ["work/keys/deep", "work/src", "home/Desktop", "vault"] {
+            std::fs::create_dir_all(place.join(directory)).unwrap();
+        }
+        for file in [
+            "work/.env",
+            "work/.env.local",
+            "work/keys/a.pem",
+            "work/keys/deep/b.pem",
+            "work/src/c.rs",
+            "home/Desktop/k",
+            "vault/v",
+        ] {
+            std::fs::write(place.join(file), "").unwrap();
+        }
+        make(&place);
+        let rule = Rule::parse(rule, Some(&place.join("home"))).unwrap();
+        let rules = [Sourced { rule, source: Source::User }];
+        let roots = [place.join("work")];
+        let HiddenFiles { paths, why_not_all } =
+            HiddenFiles::find(rules.iter(), &roots, &Copies::default());
+        let below =
+            |path: &PathBuf| path.strip_prefix(&place).unwrap().to_str().unwrap().to_owned();
+        (paths.iter().map(below).collect(), why_not_all)
+    }
+
+    #[test]
+    fn what_a_rule_denies_is_found_wherever_it_is() {
+        for (rule, expected) in [
+            ("Read(.env)", &["work/.env"][..]),
+            ("Read(.env*)", &["work/.env", "work/.env.local"]),
+            ("Read(.ENV)", &["work/.env"]),
+            ("Read(keys)", &["work/keys"]),
+            ("Read(keys/**)", &["work/keys"]),
+            ("Read(keys/*)", &["work/keys/a.pem", "work/keys/deep"]),
+            ("Read(**/*.pem)", &["work/keys/a.pem", "work/keys/deep/b.pem"]),
+            ("Read(//**/*.pem)", &["work/keys/a.pem", "work/keys/deep/b.pem"]),
+            ("Read(keys/**/b.pem)", &["work/keys/deep/b.pem"]),
+            ("Read(~/Desktop/**)", &["home/Desktop"]),
+            ("Read($HOME/Desktop/k)", &["home/Desktop/k"]),
+            ("Read(../vault/v)", &["vault/v"]),
+            ("Read({src,keys}/?.*)", &["work/keys/a.pem", "work/src/c.rs"]),
+            ("Read(absent)", &[]),
+            ("Edit(keys/**)", &[]),
+        ] {
+            let (found, why_not) = hidden(rule, |_| {});
+            assert_eq!(
+                (found, why_not),
+                (expected.iter().map(|it| (*it).to_owned()).collect(), None),
+                "{rule}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_denied_link_leads_to_is_hidden() {
+        for (rule, target, link) in [
+            ("Read(link)", "../vault", "work/link"),
+            ("Read(link/**)", "../vault", "work/link"),
+            ("Read(*ink)", "../vault", "work/link"),
+        ] {
+            let (found, _) = hidden(rule, |place| symlink(target, place.join(link)).unwrap());
+            assert_eq!(found, ["vault"], "{rule}");
+        }
+    }
+
+    #[test]
+    fn what_no_sandbox_can_hide_is_said() {
+        for rule in ["Read(**)", "Read(//**)", "Read(.)", "Read(../**)"] {
+            let (found, why_not) = hidden(rule, |_| {});
+            assert_eq!(found, [""; 0], "{rule}");
+            let expected = format!("the rule `{rule}` denies to read the working directory");
+            assert_eq!(why_not, Some(expected), "{rule}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_what_is_denied_is_hidden_as_well() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        for directory in ["main", "copy"] {
+            std::fs::create_dir(place.join(directory)).unwrap();
+        }
+        std::fs::write(place.join("copy/key"), "").unwrap();
+        let rule = Rule::parse(&format!("Read(/{}/main/key)", place.display()), None).unwrap();
+        let rules = [Sourced { rule, source: Source::User }];
+        let copies = Copies::default().and(&place.join("main"), &place.join("copy"));
+        let found = HiddenFiles::find(rules.iter(), &[place.join("copy")], &copies);
+        assert_eq!(found.paths, [place.join("copy/key")]);
+    }
+}

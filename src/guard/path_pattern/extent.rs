@@ -1,0 +1,105 @@
+//! Where the files are that a pattern of a rule that denies may match, for whoever has to
+//! find all of them.
+
+use std::path::{Path, PathBuf};
+
+use super::{PathPattern, WILDCARDS, fold_text};
+
+/// Where to look for what a pattern matches.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::guard) struct PatternExtent {
+    /// Where the search begins. Not each of them exists, and links may be in them.
+    pub(in crate::guard) starts: Vec<PathBuf>,
+    /// How many levels below a start matches are; `None` if they may be at any depth.
+    pub(in crate::guard) depth: Option<usize>,
+    /// Whether the pattern matches all that is in the directories at that depth, and not
+    /// the directories themselves.
+    pub(in crate::guard) is_of_contents: bool,
+}
+
+impl PathPattern {
+    /// Returns where to look for matches if `root` is the working directory.
+    ///
+    /// What a pattern such as `**/x` matches outside of the directories of the
+    /// workspace is not looked for: it may be anywhere on the disk.
+    pub(in crate::guard) fn extent(&self, root: &Path, roots: &[PathBuf]) -> PatternExtent {
+        let mut parts: Vec<&str> = self.parts().skip(self.ups).collect();
+        parts.retain(|part| !part.is_empty());
+        let count = parts.len();
+        while parts.last() == Some(&"**") {
+            parts.pop();
+        }
+        let is_of_contents = parts.len() < count;
+        let names = parts.iter().take_while(|part| !part.contains(WILDCARDS)).count();
+        let (literal, rest) = parts.split_at(names);
+        let is_deep = rest.iter().any(|part| {
+            part.contains("**") || part.matches('{').count() != part.matches('}').count()
+        });
+        let depth = (!is_deep).then_some(rest.len());
+        let is_absolute = self.text.starts_with('/');
+        let mut starts = Vec::new();
+        if is_absolute {
+            starts.extend(spellings(Path::new("/"), literal));
+        }
+        if !is_absolute || self.has_one_slash {
+            starts.extend(self.beginning(root).into_iter().flat_map(|it| spellings(it, literal)));
+        }
+        let is_anywhere = is_deep && literal.is_empty() && self.ups == 0;
+        if is_anywhere {
+            starts.retain(|start| start != Path::new("/"));
+            starts.extend(roots.iter().cloned());
+        }
+        PatternExtent { starts, depth, is_of_contents }
+    }
+}
+
+/// Returns the paths of these names below a directory: as they are written, and each
+/// entry whose name differs only in case or in its Unicode normal form.
+fn spellings(base: &Path, names: &[&str]) -> Vec<PathBuf> {
+    let mut found = vec![base.to_owned()];
+    for name in names {
+        let folded = fold_text(name);
+        let spelt = |directory: PathBuf| {
+            let entries = directory.read_dir().into_iter().flatten().flatten();
+            let names = entries.map(|entry| entry.file_name());
+            let others = names.filter(|other| {
+                other != *name && other.to_str().is_some_and(|other| fold_text(other) == folded)
+            });
+            let others: Vec<PathBuf> = others.map(|other| directory.join(other)).collect();
+            std::iter::once(directory.join(name)).chain(others)
+        };
+        found = found.into_iter().flat_map(spelt).collect();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extent_of_a_pattern_is_where_its_wildcards_begin() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("Keys")).unwrap();
+        let roots = [root.clone(), "/more".into()];
+        let check = |pattern: &str, starts: &[&str], depth: Option<usize>, is_of_contents: bool| {
+            let pattern_of = PathPattern::parse(pattern, Some(&root)).unwrap();
+            let starts = starts.iter().map(|it| root.join(it)).collect();
+            let expected = PatternExtent { starts, depth, is_of_contents };
+            assert_eq!(pattern_of.extent(&root, &roots), expected, "{pattern}");
+        };
+        check("a/b", &["a/b"], Some(0), false);
+        check("a/b/**", &["a/b"], Some(0), true);
+        check("keys/x", &["keys/x", "Keys/x"], Some(0), false);
+        check(".env.*", &[""], Some(1), false);
+        check("a/*/b/*.key", &["a"], Some(3), false);
+        check("a/**/b", &["a"], None, false);
+        check("**/*.pem", &["", "", "/more"], None, false);
+        check("~/Desktop/**", &["Desktop"], Some(0), true);
+        let above = root.parent().unwrap().join("x");
+        check("../x", &[above.to_str().unwrap()], Some(0), false);
+        check("//etc/x", &["/etc/x"], Some(0), false);
+        check("/etc/x", &["/etc/x", "etc/x"], Some(0), false);
+    }
+}

@@ -1,0 +1,118 @@
+//! What a command's sandbox must hide and keep, and what is asked where none holds that.
+
+use std::path::{Path, PathBuf};
+
+use super::{Call, Policy};
+use crate::event::Access;
+use crate::guard::explained::Explained;
+use crate::guard::hidden::HiddenFiles;
+use crate::guard::shell::{self, NamedFiles};
+use crate::guard::subjects::Subjects;
+use crate::guard::{Ask, CommandBounds, Decision, paths, run_later};
+use crate::path_text;
+
+impl Policy {
+    /// Returns what commands in a sandbox must neither see nor change.
+    #[must_use]
+    pub fn command_bounds(&self) -> CommandBounds {
+        self.find_bounds().0
+    }
+
+    /// Returns the same, and why that is not all that rules deny to read.
+    fn find_bounds(&self) -> (CommandBounds, Option<String>) {
+        let HiddenFiles { paths: hidden, why_not_all } =
+            HiddenFiles::find(self.denials(), &self.roots, &self.copies);
+        let roots: Vec<PathBuf> =
+            self.roots.iter().map(|root| paths::resolved(root, Path::new("."))).collect();
+        let named = self.named.files(&self.roots).iter().cloned();
+        let mut kept: Vec<PathBuf> =
+            named.chain(roots.iter().flat_map(|root| run_later::kept_in(root))).collect();
+        kept.retain(|path| roots.iter().any(|root| path.starts_with(root) && path != root));
+        kept.sort();
+        kept.dedup();
+        (CommandBounds { hidden, kept }, why_not_all)
+    }
+
+    /// Gives a command that runs its bounds. One that a rule allows is asked about if a
+    /// rule that denies reading cannot be held.
+    pub(super) fn bounded(&self, call: &Call<'_>, mut explained: Explained) -> Explained {
+        let (Some(gate), "Bash") = (&self.gate, call.tool) else { return explained };
+        let (allowed, is_sandboxed) = match &mut explained.decision {
+            Decision::Allow(allowed) => {
+                let is_sandboxed = allowed.access == Some(Access::WorkspaceWrite);
+                (allowed, is_sandboxed)
+            }
+            Decision::Ask(ask) => (&mut ask.allowed, false),
+            Decision::Deny { reason: _ } => return explained,
+        };
+        let (bounds, why_not_all) = self.find_bounds();
+        allowed.bounds = bounds.clone();
+        if !is_sandboxed || !self.denies_reading() {
+            return explained;
+        }
+        let why = if gate.sandbox.holds() { why_not_all } else { self.why_unsure_of_reading(call) };
+        let Some(reason) = why else { return explained };
+        // No rule that allows answers for one that denies.
+        let mut ask = Ask { is_sparable: false, ..self.ask(reason, Vec::new(), call, None) };
+        ask.allowed.bounds = bounds;
+        Explained::ask(ask, None)
+    }
+
+    fn denies_reading(&self) -> bool {
+        self.denials().any(|sourced| sourced.rule.reading_pattern().is_some())
+    }
+
+    /// Returns why a command that no sandbox holds may read what a rule denies, as far as
+    /// its words tell; `None` if they name nothing of that kind.
+    fn why_unsure_of_reading(&self, call: &Call<'_>) -> Option<String> {
+        let [command] = &call.subjects.words[..] else { return None };
+        let NamedFiles { paths: _, untold } = self.named_by(command);
+        let mut rules = self.denials().filter(|it| it.rule.reading_pattern().is_some());
+        if let Some(word) = untold {
+            let rule = rules.next()?;
+            return Some(format!(
+                "there is no sandbox, and `{word}` may be what the rule `{rule}` denies to read"
+            ));
+        }
+        let directories = call.named.iter().flat_map(|subjects| &subjects.paths);
+        let directories: Vec<&PathBuf> = directories.filter(|path| path.is_dir()).collect();
+        rules.find_map(|sourced| {
+            let pattern = sourced.rule.reading_pattern()?;
+            let holds = |path: &&&PathBuf| pattern.may_match_below(path, self.root());
+            let shown = path_text::shown(self.root(), directories.iter().find(holds)?);
+            Some(format!(
+                "there is no sandbox, and `{shown}` may hold what the rule `{sourced}` denies to \
+                 read"
+            ))
+        })
+    }
+
+    /// Returns the files that a command may name, if any rule is about reading files.
+    pub(super) fn named_files(&self, tool: &str, subjects: &Subjects) -> Vec<Subjects> {
+        let mut rules = self.denials().chain(&self.rules.ask);
+        let [command] = &subjects.words[..] else { return Vec::new() };
+        if tool != "Bash" || !rules.any(|it| it.rule.reading_pattern().is_some()) {
+            return Vec::new();
+        }
+        let NamedFiles { paths, untold: _ } = self.named_by(command);
+        let judged =
+            |path: &PathBuf| Subjects::of_path(path).located(self.root()).among(&self.copies);
+        paths.iter().map(judged).collect()
+    }
+
+    fn named_by(&self, command: &str) -> NamedFiles {
+        let home = self.secrets.homes().first();
+        shell::named_files(command, self.root(), home.map(PathBuf::as_path))
+    }
+
+    /// Returns the first file that another program runs or obeys later, and the reason to
+    /// ask about it.
+    pub(super) fn runs_later<'a>(&self, edited: &'a [PathBuf]) -> Option<(&'a Path, String)> {
+        edited.iter().find_map(|path| {
+            let place = paths::place(self.root(), path, &self.roots)?;
+            let by = run_later::run_by(&place)?;
+            let shown = path_text::to_text(&place);
+            Some((path.as_path(), format!("`{shown}` can make programs run: {by}")))
+        })
+    }
+}
