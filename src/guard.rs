@@ -111,7 +111,7 @@ pub struct Allowed {
     /// The files that the paths of the call led to when it was judged, every
     /// link followed. It touches no others.
     pub places: Vec<PathBuf>,
-    /// What a command in a sandbox must neither see nor change.
+    /// Files that a sandboxed command must not see or change.
     pub bounds: CommandBounds,
 }
 

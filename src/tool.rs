@@ -115,7 +115,7 @@ pub struct Granted {
     pub script: Option<Script>,
     /// The files that the paths of the call led to when it was judged.
     pub places: Vec<std::path::PathBuf>,
-    /// What a command in a sandbox must neither see nor change.
+    /// Files that a sandboxed command must not see or change.
     pub bounds: CommandBounds,
 }
 

@@ -19,7 +19,7 @@ pub(super) type Setting = (OsString, &'static str);
 
 /// Settings that name programs, or make git run them, or name files of which git shows
 /// lines, and what turns each off.
-pub(crate) const PROGRAMS: [(&str, &str); 21] = [
+pub(crate) const PROGRAMS: [(&str, &str); 20] = [
     ("core.fsmonitor", ""),
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
@@ -38,9 +38,6 @@ pub(crate) const PROGRAMS: [(&str, &str); 21] = [
     ("submodule.recurse", "false"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
-    // `git blame` ends with the first line of such a file that names no commit. An
-    // empty name takes back those before it.
-    ("blame.ignoreRevsFile", ""),
     // Lines with an address in them appear as the names of authors.
     ("mailmap.file", ""),
     // Git stops where an empty name is given: an empty file sets no order.

@@ -98,15 +98,15 @@ const HOOKS: [&str; 28] = [
 ];
 
 /// One setting of a listing.
-struct Listed<'a> {
+struct ListedSetting<'a> {
     /// The file that it is in.
     file: &'a Path,
     name: &'a str,
     value: &'a OsStr,
 }
 
-/// Where the names in a configuration start.
-struct Bases<'a> {
+/// Directories that relative paths in a configuration start from.
+struct PathBases<'a> {
     /// The directory that was asked about, and the top of its working tree, where git
     /// reads its configuration.
     directories: [&'a Path; 2],
@@ -126,11 +126,7 @@ pub(crate) fn named_files(
     limit: Duration,
 ) -> Result<Vec<PathBuf>, GitError> {
     let listed = call::listed_with_files(program, root, limit)?;
-    let top = root.ancestors().find(|part| part.join(".git").symlink_metadata().is_ok());
-    let bases = Bases {
-        directories: [root, top.unwrap_or(root)],
-        home: program.variable("HOME").map(PathBuf::from),
-    };
+    let bases = PathBases::of(program, root);
     let mut named = Vec::new();
     for listed in settings(&listed) {
         // Every file of configuration that is read, whoever names it.
@@ -141,7 +137,7 @@ pub(crate) fn named_files(
     for path in named.iter().filter_map(|path| locate(path).ok()) {
         let real_root = locate(root).unwrap_or_else(|_| root.to_owned());
         if real_root.starts_with(&path) {
-            // Most of what is in there is no hook.
+            // Only files with these names are hooks there.
             files.extend(HOOKS.iter().map(|hook| path.join(hook)));
         } else {
             files.push(path);
@@ -153,9 +149,28 @@ pub(crate) fn named_files(
     Ok(files)
 }
 
+/// Returns the files that the configuration in `root` has `git blame` read. It ends with
+/// the first line of one that names no commit, and no other setting takes them back.
+///
+/// # Errors
+///
+/// As for [`named_files`].
+pub(crate) fn files_of_blame(
+    program: &Program,
+    root: &Path,
+    limit: Duration,
+) -> Result<Vec<PathBuf>, GitError> {
+    let listed = call::listed_with_files(program, root, limit)?;
+    let bases = PathBases::of(program, root);
+    let files = settings(&listed).filter(|it| it.name == "blame.ignorerevsfile");
+    let files = files.map(|it| bases.at_home(Path::new(it.value)));
+    let files = files.filter(|path| !path.as_os_str().is_empty());
+    Ok(files.map(|path| bases.directories[1].join(path)).collect())
+}
+
 /// Reads what `git config --list --show-origin -z` prints. What was set by a
 /// variable or on a command line is in no file, and left out.
-fn settings(listed: &[u8]) -> impl Iterator<Item = Listed<'_>> {
+fn settings(listed: &[u8]) -> impl Iterator<Item = ListedSetting<'_>> {
     let mut fields = listed.split(|&byte| byte == 0);
     let pairs = std::iter::from_fn(move || Some((fields.next()?, fields.next()?)));
     pairs.filter_map(|(origin, setting)| {
@@ -164,13 +179,13 @@ fn settings(listed: &[u8]) -> impl Iterator<Item = Listed<'_>> {
         let name = std::str::from_utf8(&setting[..end]).ok()?;
         let value = setting.get(end + 1..).unwrap_or_default();
         let file = Path::new(OsStr::from_bytes(file));
-        Some(Listed { file, name, value: OsStr::from_bytes(value) })
+        Some(ListedSetting { file, name, value: OsStr::from_bytes(value) })
     })
 }
 
 /// Returns the paths that a setting names.
-fn of_setting(listed: &Listed<'_>, bases: &Bases<'_>) -> Vec<PathBuf> {
-    let Listed { file, name, value } = listed;
+fn of_setting(listed: &ListedSetting<'_>, bases: &PathBases<'_>) -> Vec<PathBuf> {
+    let ListedSetting { file, name, value } = listed;
     let section = name.split('.').next().unwrap_or_default();
     let variable = name.rsplit('.').next().unwrap_or_default();
     if PATHS.contains(&(section, variable)) {
@@ -199,7 +214,13 @@ fn of_setting(listed: &Listed<'_>, bases: &Bases<'_>) -> Vec<PathBuf> {
     if is_command { bases.in_command(&command) } else { Vec::new() }
 }
 
-impl Bases<'_> {
+impl<'a> PathBases<'a> {
+    fn of(program: &Program, root: &'a Path) -> Self {
+        let top = root.ancestors().find(|part| part.join(".git").symlink_metadata().is_ok());
+        let home = program.variable("HOME").map(PathBuf::from);
+        Self { directories: [root, top.unwrap_or(root)], home }
+    }
+
     fn at_home(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), &self.home) {
             (Ok(below), Some(home)) => home.join(below),

@@ -1,9 +1,9 @@
-//! What bounds a command in a sandbox besides what bounds every command there.
+//! Bounds of one sandboxed command, in addition to those of every sandboxed command.
 
 use std::path::PathBuf;
 
-/// What one command must neither see nor change: what rules deny to read, and what
-/// runs later. Default is nothing.
+/// Files that one command must not see, because rules deny to read them, or not change,
+/// because other programs run them later. The default is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandBounds {
     /// Existing files and directories that rules deny to read. No link is in them.
@@ -14,6 +14,6 @@ pub struct CommandBounds {
 }
 
 impl CommandBounds {
-    /// No bounds besides those of every command.
+    /// Only the bounds of every command.
     pub const NONE: Self = Self { hidden: Vec::new(), kept: Vec::new() };
 }

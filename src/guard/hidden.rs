@@ -1,8 +1,8 @@
 //! The files that rules deny to read, found on the disk for a sandbox to hide.
 //!
-//! A rule is a pattern; a mount hides one path. So each pattern is looked for where it
-//! may match, and no further. What cannot be found, or hidden, is said: then nobody may
-//! take the rule for one that holds.
+//! A rule is a pattern; a mount hides one path. So this module looks for each pattern
+//! where it may match, and no further. It reports rules whose files it cannot find or a
+//! sandbox cannot hide, so that the policy asks instead.
 
 use std::path::{Path, PathBuf};
 
@@ -18,17 +18,17 @@ const ENTRIES_CAP: usize = 50_000;
 /// microseconds, and each looks through those before it.
 const HIDDEN_CAP: usize = 500;
 
-/// What rules deny to read, as far as a sandbox can hide it.
+/// Existing files that rules deny to read, as far as a sandbox can hide them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct HiddenFiles {
     /// Existing paths without links, none inside another one.
     pub(super) paths: Vec<PathBuf>,
-    /// Why that is not all of it, in words.
+    /// The reason why these are not all of them.
     pub(super) why_not_all: Option<String>,
 }
 
-/// What one rule is looked for by.
-struct Search<'a> {
+/// A search for the files of one rule.
+struct DenialSearch<'a> {
     denial: PathDenial<'a>,
     pattern: &'a PathPattern,
     copies: &'a Copies,
@@ -52,7 +52,7 @@ impl HiddenFiles {
                 starts.iter().filter_map(|start| Some(copies.counterpart(start)?.0)).collect();
             starts.extend(in_copies);
             let denial = pattern.denial(root);
-            let search = Search { denial, pattern, copies, is_of_contents };
+            let search = DenialSearch { denial, pattern, copies, is_of_contents };
             for start in starts.iter().filter_map(|start| start.canonicalize().ok()) {
                 if search.look(&start, depth, &mut found, &mut left).is_none() {
                     why_not_all.get_or_insert_with(|| {
@@ -85,7 +85,7 @@ impl HiddenFiles {
     }
 }
 
-impl Search<'_> {
+impl DenialSearch<'_> {
     /// Collects what is denied at a path and below it; `None` if there is too much to
     /// look at.
     fn look(

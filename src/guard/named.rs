@@ -1,9 +1,9 @@
-//! What git's configuration names in a workspace, listed once.
+//! The files that git's configuration names in a workspace, listed once.
 //!
 //! Hooks, included configuration and the scripts that git runs are as good as
 //! `.git/hooks`: see [`crate::git::named_files`]. The listing takes git some
-//! milliseconds, so it is made for the first edit or command that needs it. What an
-//! approved command sets afterwards counts from the next session on.
+//! milliseconds, so it is made for the first edit or command that needs it. A setting
+//! that an approved command changes afterwards counts from the next session on.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -12,13 +12,13 @@ use super::shell::Machine;
 
 /// The files that git's configuration names in one workspace.
 #[derive(Debug, Default)]
-pub(super) struct NamedByGit {
+pub(super) struct GitConfigFiles {
     /// `None` where no git is known; then nothing is named.
     machine: Option<Arc<Machine>>,
     listed: OnceLock<Vec<PathBuf>>,
 }
 
-impl NamedByGit {
+impl GitConfigFiles {
     /// Prepares to ask the git of this machine.
     pub(super) fn asking(machine: &Arc<Machine>) -> Self {
         Self { machine: Some(Arc::clone(machine)), listed: OnceLock::new() }

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::path_text;
 use crate::real_path::{locate, locate_entry};
 
-use super::named::NamedByGit;
+use super::named::GitConfigFiles;
 
 /// Files and directories that other programs execute or obey.
 const GUARDED: [&str; 5] = [".git", ".tine", ".claude", ".agents", ".mcp.json"];
@@ -20,8 +20,8 @@ pub(super) struct Ground<'a> {
     pub(super) roots: &'a [PathBuf],
     /// Our own configuration, wherever it is.
     pub(super) own: &'a [PathBuf],
-    /// What git's configuration in the workspace names; `None` where nobody asks it.
-    pub(super) named: Option<&'a NamedByGit>,
+    /// Files that git's configuration names; `None` if git is not asked.
+    pub(super) named: Option<&'a GitConfigFiles>,
 }
 
 impl<'a> Ground<'a> {

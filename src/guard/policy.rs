@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::copies::Copies;
 use super::explained::Explained;
 use super::mode::Holding;
-use super::named::NamedByGit;
+use super::named::GitConfigFiles;
 use super::path_pattern::escape_path;
 use super::paths::{self, Ground};
 use super::rules::Rule;
@@ -54,8 +54,8 @@ pub struct Policy {
     /// More files and directories that edits need a rule for, wherever they
     /// are: our own configuration.
     guarded: Arc<[PathBuf]>,
-    /// What git's configuration names; it is asked when it matters.
-    named: Arc<NamedByGit>,
+    /// Files that git's configuration names; git is asked on first use.
+    named: Arc<GitConfigFiles>,
     copies: Copies,
     /// Whether the rules that allow were written for another machine.
     is_governed: bool,

@@ -1,32 +1,33 @@
 //! Files by which a program of the user runs something later: editors, shells,
 //! package managers, CI and other agents.
 //!
-//! One table, easy to extend: add a row with the file's name and, as a whole
-//! sentence, what runs it. `acceptEdits` asks about these files, and rules allow them
-//! like any other. [`Hold::Kept`] marks what a sandboxed command cannot change where it
-//! is there already. What a project builds and tests with (`Makefile`, `package.json`,
-//! `build.rs`) is not here: to edit that is what an agent is for.
+//! One table, easy to extend: add a row with the file's name and a sentence about the
+//! program that runs it. `acceptEdits` asks about these files; rules allow them like any
+//! other file. A sandboxed command cannot change an existing file marked
+//! [`SandboxAccess::Kept`]. The files with which a project builds and tests (`Makefile`,
+//! `package.json`, `build.rs`) are not in the table: editing them is an agent's work.
 
 use std::path::{Path, PathBuf};
 
 use super::paths::as_elsewhere;
 
-/// What a sandbox does about a file that is there.
+/// The access of sandboxed commands to such a file that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
+enum SandboxAccess {
     /// No command can change it.
     Kept,
-    /// Commands can change it: it runs on another machine, or git switches it with the
-    /// branch so often that a sandbox would be in the way.
+    /// Commands can change it: it runs on another machine, or a package manager writes it.
     Open,
 }
 
-use Hold::{Kept, Open};
+use SandboxAccess::{Kept, Open};
 
-/// Names of files and directories, what runs them, and what a sandbox does. A name
-/// with a slash is that of an entry in a directory of that name; one that begins with
-/// `*` is the end of a file's name. Case does not matter.
-const RUN_LATER: &[(&[&str], &str, Hold)] = &[
+/// The names of files and directories, a sentence about the program that runs them, and
+/// the access of sandboxed commands.
+///
+/// `DIRECTORY/NAME` matches an entry of a directory of that name, and `*END` matches the
+/// end of a file's name. Case does not matter.
+const RUN_LATER: &[(&[&str], &str, SandboxAccess)] = &[
     // Editors.
     (&[".vscode", "*.code-workspace"], "VS Code runs its tasks, debuggers and servers", Kept),
     (&[".vs"], "Visual Studio runs its tasks", Kept),
@@ -131,7 +132,7 @@ pub(super) fn kept_in(root: &Path) -> Vec<PathBuf> {
     let Ok(entries) = root.read_dir() else { return Vec::new() };
     let is_kept = |name: &str| {
         let name = as_elsewhere(name);
-        let kept = RUN_LATER.iter().filter(|(.., hold)| *hold == Kept);
+        let kept = RUN_LATER.iter().filter(|(.., access)| *access == Kept);
         kept.flat_map(|(names, ..)| *names).any(|pattern| match pattern.strip_prefix('*') {
             Some(end) => name.ends_with(end),
             None => name == *pattern,
@@ -139,7 +140,7 @@ pub(super) fn kept_in(root: &Path) -> Vec<PathBuf> {
     };
     let entries = entries.flatten().map(|entry| entry.file_name());
     let kept = entries.filter(|name| is_kept(&name.to_string_lossy())).map(|name| root.join(name));
-    let names = RUN_LATER.iter().filter(|(.., hold)| *hold == Kept);
+    let names = RUN_LATER.iter().filter(|(.., access)| *access == Kept);
     let names = names.flat_map(|(names, ..)| *names).filter(|name| name.contains('/'));
     let below = names.map(|name| root.join(name)).filter(|path| path.exists());
     let mut kept: Vec<PathBuf> = kept.chain(below).collect();

@@ -74,7 +74,7 @@ pub struct Place<'a> {
     pub directory: &'a Path,
     /// The directories that are the workspace.
     pub roots: &'a [PathBuf],
-    /// What this command must neither see nor change besides.
+    /// Files that this command must not see or change, in addition to the usual ones.
     pub bounds: &'a CommandBounds,
 }
 

@@ -77,7 +77,7 @@ const CERTIFICATE_FILES: [&str; 7] = [
     "roots.pem",
 ];
 
-/// Where a system keeps the certificates that it trusts.
+/// Directories of the certificates that a system trusts.
 const CERTIFICATES_OF_SYSTEM: [&str; 4] =
     ["/etc/ssl/certs", "/etc/pki/ca-trust", "/etc/ca-certificates", "/usr"];
 
@@ -183,7 +183,7 @@ const SETTINGS: &str = "keys, perhaps, among tine's settings";
 /// What is to be said of keys that may be anywhere.
 const KEY: &str = "a key";
 
-/// What is to be said of states of Terraform.
+/// Content of states of Terraform.
 const OF_STATE: &str = "passwords and keys of what Terraform has made";
 
 /// What is to be said of `.env`.

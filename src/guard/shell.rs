@@ -23,7 +23,7 @@ pub use super::paths::Link;
 pub use world::{Look, Machine, World};
 pub(crate) use world::{is_closed, is_executable};
 
-pub(super) use named::{NamedFiles, named_files};
+pub(super) use named::{CommandFiles, named_files};
 pub(super) use seen::{behind, forms, obscurity};
 
 use super::launch;

@@ -58,7 +58,7 @@ pub(super) fn launching<'a>(program: &str, words: &[&'a str]) -> Option<&'a str>
     }
 }
 
-/// How a program is given its scripts.
+/// Options of a program that takes scripts.
 struct ScriptOptions {
     /// Letters of options whose value is a script.
     scripts: &'static str,

@@ -1,27 +1,27 @@
-//! Where the files are that a pattern of a rule that denies may match, for whoever has to
-//! find all of them.
+//! The directories in which a pattern of a rule that denies may match, for a caller that
+//! looks for all matches.
 
 use std::path::{Path, PathBuf};
 
 use super::{PathPattern, WILDCARDS, fold_text};
 
-/// Where to look for what a pattern matches.
+/// Directories and depth of a search for all matches of a pattern.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::guard) struct PatternExtent {
-    /// Where the search begins. Not each of them exists, and links may be in them.
+    /// Paths at which the search begins. They need not exist, and may contain links.
     pub(in crate::guard) starts: Vec<PathBuf>,
-    /// How many levels below a start matches are; `None` if they may be at any depth.
+    /// Number of levels below a start at which matches are; `None` for any depth.
     pub(in crate::guard) depth: Option<usize>,
-    /// Whether the pattern matches all that is in the directories at that depth, and not
+    /// True if the pattern matches everything in the directories at that depth, but not
     /// the directories themselves.
     pub(in crate::guard) is_of_contents: bool,
 }
 
 impl PathPattern {
-    /// Returns where to look for matches if `root` is the working directory.
+    /// Returns the extent of a search if `root` is the working directory.
     ///
-    /// What a pattern such as `**/x` matches outside of the directories of the
-    /// workspace is not looked for: it may be anywhere on the disk.
+    /// Matches of a pattern such as `**/x` outside of the workspace directories are left
+    /// out: they may be anywhere on the disk.
     pub(in crate::guard) fn extent(&self, root: &Path, roots: &[PathBuf]) -> PatternExtent {
         let mut parts: Vec<&str> = self.parts().skip(self.ups).collect();
         parts.retain(|part| !part.is_empty());

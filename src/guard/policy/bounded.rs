@@ -6,7 +6,7 @@ use super::{Call, Policy};
 use crate::event::Access;
 use crate::guard::explained::Explained;
 use crate::guard::hidden::HiddenFiles;
-use crate::guard::shell::{self, NamedFiles};
+use crate::guard::shell::{self, CommandFiles};
 use crate::guard::subjects::Subjects;
 use crate::guard::{Ask, CommandBounds, Decision, paths, run_later};
 use crate::path_text;
@@ -66,7 +66,7 @@ impl Policy {
     /// its words tell; `None` if they name nothing of that kind.
     fn why_unsure_of_reading(&self, call: &Call<'_>) -> Option<String> {
         let [command] = &call.subjects.words[..] else { return None };
-        let NamedFiles { paths: _, untold } = self.named_by(command);
+        let CommandFiles { paths: _, untold } = self.named_by(command);
         let mut rules = self.denials().filter(|it| it.rule.reading_pattern().is_some());
         if let Some(word) = untold {
             let rule = rules.next()?;
@@ -94,13 +94,13 @@ impl Policy {
         if tool != "Bash" || !rules.any(|it| it.rule.reading_pattern().is_some()) {
             return Vec::new();
         }
-        let NamedFiles { paths, untold: _ } = self.named_by(command);
+        let CommandFiles { paths, untold: _ } = self.named_by(command);
         let judged =
             |path: &PathBuf| Subjects::of_path(path).located(self.root()).among(&self.copies);
         paths.iter().map(judged).collect()
     }
 
-    fn named_by(&self, command: &str) -> NamedFiles {
+    fn named_by(&self, command: &str) -> CommandFiles {
         let home = self.secrets.homes().first();
         shell::named_files(command, self.root(), home.map(PathBuf::as_path))
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Gate, Policy};
-use crate::guard::named::NamedByGit;
+use crate::guard::named::GitConfigFiles;
 use crate::guard::{Rules, Secrets};
 use crate::tool_name::OtherNames;
 
@@ -41,7 +41,7 @@ impl Policy {
 
     /// The same, where there may be none.
     pub(super) fn gated(self, gate: Option<Gate>) -> Self {
-        let named = gate.as_ref().map(|gate| NamedByGit::asking(&gate.machine));
+        let named = gate.as_ref().map(|gate| GitConfigFiles::asking(&gate.machine));
         Self { gate, named: Arc::new(named.unwrap_or_default()), ..self }
     }
 

@@ -19,12 +19,12 @@ const DIRECTORIES_CAP: usize = 8;
 /// Characters at which a word may begin in a program's text.
 const ENDS: &str = "\"'`();|&<>=:,@{}[]\\";
 
-/// What the words of a command name.
+/// Files that the words of a command name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::guard) struct NamedFiles {
+pub(in crate::guard) struct CommandFiles {
     /// Existing files and directories. Links may be in them.
     pub(in crate::guard) paths: Vec<PathBuf>,
-    /// The first word that a shell makes something else of.
+    /// First word that a shell expands to something unknown.
     pub(in crate::guard) untold: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub(in crate::guard) fn named_files(
     command: &str,
     directory: &Path,
     home: Option<&Path>,
-) -> NamedFiles {
+) -> CommandFiles {
     let command = home.map_or_else(|| command.to_owned(), |home| with_home(command, home));
     let script = syntax::parse(&command);
     let (mut words, mut untold) = (Vec::new(), script.unsure);
@@ -46,20 +46,30 @@ pub(in crate::guard) fn named_files(
         let sources = simple.words.iter().map(|word| &command[word.range.clone()]).chain(targets);
         let set = simple.assignments.iter().map(|range| &command[range.clone()]);
         for source in sources.chain(set).filter(|source| !source.is_empty()) {
-            match word::literal(source) {
-                Some(text) => words.push(text),
-                None => untold = untold.or_else(|| Some(source.to_owned())),
+            let literal = word::literal(source);
+            if literal.is_none() {
+                untold = untold.or_else(|| Some(source.to_owned()));
             }
+            let text = literal.unwrap_or_else(|| source.to_owned());
+            words.extend(pieces(&text));
+            words.push(text);
         }
     }
-    words.extend(command.split(|c: char| c.is_whitespace() || ENDS.contains(c)).map(str::to_owned));
     let behind_letters: Vec<String> = words.iter().filter_map(|word| behind_letter(word)).collect();
     words.extend(behind_letters);
     words.retain(|word| !word.is_empty());
     words.sort();
     words.dedup();
     words.truncate(WORDS_CAP);
-    NamedFiles { paths: existing(&words, directory), untold }
+    CommandFiles { paths: existing(&words, directory), untold }
+}
+
+/// Returns what in a word may be a path by itself. In a text, which may be for people, that
+/// is only what has a slash in it.
+fn pieces(word: &str) -> impl Iterator<Item = String> {
+    let is_text = word.contains(char::is_whitespace);
+    let pieces = word.split(|c: char| c.is_whitespace() || ENDS.contains(c));
+    pieces.filter(move |piece| !is_text || piece.contains('/')).map(str::to_owned)
 }
 
 /// Returns the value that stands right behind an option's letter.
@@ -148,7 +158,7 @@ mod tests {
             std::fs::write(file, "").unwrap();
         }
         let command = command.replace("PLACE", place.to_str().unwrap());
-        let NamedFiles { paths, untold } = named_files(&command, &work, Some(&home));
+        let CommandFiles { paths, untold } = named_files(&command, &work, Some(&home));
         let key = home.join("Desktop/k");
         let has_key = paths.iter().any(|path| path.canonicalize().is_ok_and(|it| it == key));
         assert_eq!(
@@ -189,6 +199,22 @@ mod tests {
             "echo a > ~/Desktop/k",
         ] {
             check(command, true, true);
+        }
+    }
+
+    #[test]
+    fn a_text_for_people_names_files_by_their_paths_only() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join(".env"), "").unwrap();
+        for (command, is_named) in [
+            ("git commit -m 'Ignore .env now'", false),
+            ("git commit -m 'Ignore ./.env now'", true),
+            ("git add .env", true),
+            ("make ENV=.env", true),
+            ("echo \"$(cat .env)\"", true),
+        ] {
+            let named = named_files(command, place.path(), None);
+            assert_eq!(!named.paths.is_empty(), is_named, "{command}: {named:?}");
         }
     }
 

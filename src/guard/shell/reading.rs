@@ -105,6 +105,9 @@ fn subcommand(
             }
         }
         checked.words.extend(settings.concat());
+        if title == "blame" {
+            touch_files_of_blame(&directories, site.world, checked)?;
+        }
     }
     let sub_words: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
     let globals = arguments.len() - given.operands.len();
@@ -308,6 +311,21 @@ fn touch_repository(name: &str, site: Site<'_>, checked: &mut Checked) {
             checked.touched.push(Touched { path: top.to_owned(), reach: Reach::Below });
         }
     }
+}
+
+/// Notes the files that git's configuration has `git blame` read, and may show a line of.
+fn touch_files_of_blame(
+    directories: &[PathBuf],
+    world: World<'_>,
+    checked: &mut Checked,
+) -> Result<(), String> {
+    for directory in directories {
+        let files = world.look.files_of_blame(directory);
+        let files = files.ok_or("git's configuration there cannot be listed")?;
+        let touched = files.into_iter().map(|path| Touched { path, reach: Reach::Itself });
+        checked.touched.extend(touched);
+    }
+    Ok(())
 }
 
 /// Returns the directory that a change to `path` leads to, which is where

@@ -120,7 +120,6 @@ fn git_is_told_to_run_nothing() {
     'submodule.recurse=false'
     'gc.auto=0'
     'maintenance.auto=false'
-    'blame.ignoreRevsFile='
     'mailmap.file='
     'diff.orderFile=/dev/null'
     'safe.bareRepository=explicit'

@@ -107,6 +107,12 @@ pub trait Look {
     /// names; `None` if that cannot be told.
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>>;
 
+    /// Returns the files that git's configuration in a directory has `git blame` read;
+    /// `None` if that cannot be told.
+    fn files_of_blame(&self, _: &Path) -> Option<Vec<PathBuf>> {
+        Some(Vec::new())
+    }
+
     /// Returns the home directory that `~` means; `None` if that is not known.
     fn home(&self) -> Option<&Path> {
         None
@@ -164,6 +170,10 @@ impl Look for Remembered<'_> {
         let asked = self.look.git_filters(directory);
         filters.insert(directory.to_owned(), asked.clone());
         asked
+    }
+
+    fn files_of_blame(&self, directory: &Path) -> Option<Vec<PathBuf>> {
+        self.look.files_of_blame(directory)
     }
 
     fn home(&self) -> Option<&Path> {
@@ -316,6 +326,10 @@ impl Look for Machine {
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
         git::filter_drivers(&self.git, directory, FILTERS_LIMIT).ok()
+    }
+
+    fn files_of_blame(&self, directory: &Path) -> Option<Vec<PathBuf>> {
+        git::files_of_blame(&self.git, directory, FILTERS_LIMIT).ok()
     }
 
     fn home(&self) -> Option<&Path> {

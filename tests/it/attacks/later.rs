@@ -32,7 +32,7 @@ fn repository(settings: &[(&str, &str)], file: &str) -> Repository {
     repository
 }
 
-/// Has an agent write files and returns what it reads of each.
+/// Asks an agent to write files, and returns the outputs of its calls.
 fn write(place: &Place, paths: &[&str], flags: &[&str]) -> Vec<String> {
     let call = |path: &&str| json!({ "name": "Write", "arguments": { "file_path": path, "content": "evil\n" } });
     let calls: Vec<Value> = paths.iter().map(call).collect();
@@ -113,7 +113,7 @@ fn what_gits_configuration_names_is_as_it_was_after_a_sandboxed_command() {
 }
 
 /// Files that programs of the user obey.
-const OBEYED: [&str; 22] = [
+const OBEYED: [&str; 21] = [
     ".vscode/tasks.json",
     ".vscode/settings.json",
     "sub/.vscode/launch.json",
@@ -135,7 +135,6 @@ const OBEYED: [&str; 22] = [
     ".gitconfig",
     ".husky/pre-commit",
     ".BASHRC",
-    "sub/../.envrc",
 ];
 
 #[test]
