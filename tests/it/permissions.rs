@@ -313,8 +313,8 @@ fn the_rules_in_force_are_listed_with_where_they_are_from() {
         )
     );
     for line in [
-        "secret ~/.ssh  (keys that open other machines)",
-        "secret .env, .env.*  (keys and passwords of the project)",
+        "secret ~/.ssh, ~/.tsh, ~/.vnc/passwd, ~/.putty  (keys that open other machines)",
+        "secret .env, .env.*, .envrc  (keys and passwords of the project)",
     ] {
         assert!(secrets.lines().any(|listed| listed == line), "{secrets}");
     }
@@ -327,7 +327,7 @@ fn the_rules_in_force_are_listed_with_where_they_are_from() {
     let mut listed: Value = serde_json::from_str(&listed).unwrap();
     let secrets = listed.as_object_mut().unwrap().remove("secrets").unwrap();
     let keys = json!({ "what": "keys that open other machines",
-        "places": ["~/.ssh"] });
+        "places": ["~/.ssh", "~/.tsh", "~/.vnc/passwd", "~/.putty"] });
     assert_eq!(secrets[0], keys);
     assert_eq!(
         listed,
