@@ -10,9 +10,9 @@ use super::copies::Copies;
 use super::path_pattern::{PathDenial, PathPattern, PatternExtent};
 use super::{Sourced, paths};
 
-/// Maximum number of directory entries that are looked at for one command. That takes
-/// about a tenth of a second.
-const ENTRIES_CAP: usize = 50_000;
+/// Maximum number of directory entries that are looked at for one command: more than most
+/// projects have with their dependencies. That takes about a second.
+const ENTRIES_CAP: usize = 300_000;
 
 /// Maximum number of paths that are hidden from one command. A mount takes some tens of
 /// microseconds, and each looks through those before it.
