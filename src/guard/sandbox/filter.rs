@@ -152,6 +152,13 @@ const INTERNET: [u32; 3] = [
     libc::AF_NETLINK.cast_unsigned(),
 ];
 
+/// The bits of a socket's type that are the type; the others are flags.
+const SOCKET_TYPE: u32 = 0xF;
+
+/// The types of pairs whose ends reach each other only. An end of any other type is
+/// a datagram socket, which sends to every socket with a path that it names.
+const PAIRS: [u32; 2] = [libc::SOCK_STREAM.cast_unsigned(), libc::SOCK_SEQPACKET.cast_unsigned()];
+
 /// Where the kernel keeps what a filter looks at: `struct seccomp_data`.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
@@ -161,6 +168,7 @@ const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const KEEP_BITS: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const ANSWER: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 const LET_THROUGH: u32 = libc::SECCOMP_RET_ALLOW;
@@ -201,6 +209,13 @@ pub(super) fn program(leave: Leave) -> Vec<sock_filter> {
     });
     program.call(libc::SYS_socketpair, 0, |family| {
         family.unless(libc::AF_UNIX.cast_unsigned(), NOT_PERMITTED);
+    });
+    program.call(libc::SYS_socketpair, 1, |kind| {
+        kind.push(KEEP_BITS, SOCKET_TYPE, (0, 0));
+        for pair in PAIRS {
+            kind.when(IF_EQUAL, pair, LET_THROUGH);
+        }
+        kind.answer(NOT_PERMITTED);
     });
     program.only([REFUSED, owners, modes].concat());
     program.0
@@ -274,13 +289,20 @@ impl Program {
     /// Looks at an argument of one call. Only its lower half: the kernel takes
     /// no more of those that are looked at, so the upper half could be anything.
     fn call(&mut self, call: c_long, argument: u32, look: impl FnOnce(&mut Self)) {
+        self.branch(number(call), |inside| {
+            // The lower half comes first: both processors are little-endian.
+            inside.load(ARGUMENTS_AT + 8 * argument);
+            look(inside);
+            inside.load(NUMBER_AT);
+        });
+    }
+
+    /// Runs the inner program if `value` was loaded.
+    fn branch(&mut self, value: u32, build: impl FnOnce(&mut Self)) {
         let mut inside = Self(Vec::new());
-        // The lower half comes first: both processors are little-endian.
-        inside.load(ARGUMENTS_AT + 8 * argument);
-        look(&mut inside);
-        inside.load(NUMBER_AT);
+        build(&mut inside);
         let length = u8::try_from(inside.0.len()).expect("a look at an argument is short");
-        self.push(IF_EQUAL, number(call), (0, length));
+        self.push(IF_EQUAL, value, (0, length));
         self.0.append(&mut inside.0);
     }
 }
@@ -293,8 +315,12 @@ mod tests {
     const LOOSE: Leave = Leave { network: true, metadata: Metadata::Any };
 
     /// Runs a program as the kernel does.
-    fn verdict(leave: Leave, architecture: u32, call: u32, arguments: [u64; 2]) -> u32 {
+    fn verdict(leave: Leave, architecture: u32, call: u32, arguments: &[u64]) -> u32 {
         let program = program(leave);
+        let argument = |at: u32| {
+            let whole = arguments.get((at / 8) as usize).copied().unwrap_or_default();
+            (whole >> (8 * (at % 8))) as u32
+        };
         let (mut loaded, mut at) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
@@ -304,10 +330,12 @@ mod tests {
                     loaded = match k {
                         NUMBER_AT => call,
                         ARCHITECTURE_AT => architecture,
-                        16 => arguments[0] as u32,
-                        24 => arguments[1] as u32,
-                        other => panic!("nothing is at {other}"),
+                        at => argument(at - ARGUMENTS_AT),
                     };
+                    continue;
+                }
+                KEEP_BITS => {
+                    loaded &= k;
                     continue;
                 }
                 ANSWER => return k,
@@ -321,8 +349,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(leave: Leave, call: c_long, arguments: [u64; 2], expected: u32) {
-        assert_eq!(verdict(leave, ARCHITECTURE, number(call), arguments), expected);
+    fn check(leave: Leave, call: c_long, arguments: impl AsRef<[u64]>, expected: u32) {
+        assert_eq!(verdict(leave, ARCHITECTURE, number(call), arguments.as_ref()), expected);
     }
 
     #[test]
@@ -362,12 +390,12 @@ mod tests {
     #[test]
     fn another_interface_of_the_kernel_is_no_way_in() {
         for arch in [0x4000_0003, 0x4000_0028, 0] {
-            assert_eq!(verdict(LOOSE, arch, number(libc::SYS_read), [0, 0]), KILL);
+            assert_eq!(verdict(LOOSE, arch, number(libc::SYS_read), &[]), KILL);
         }
         #[cfg(target_arch = "x86_64")]
         {
             let unshare = X32 | number(libc::SYS_unshare);
-            assert_eq!(verdict(LOOSE, ARCHITECTURE, unshare, [0, 0]), NO_SUCH_CALL);
+            assert_eq!(verdict(LOOSE, ARCHITECTURE, unshare, &[]), NO_SUCH_CALL);
         }
     }
 
@@ -402,8 +430,35 @@ mod tests {
             for family in [libc::AF_UNIX, libc::AF_PACKET, libc::AF_VSOCK, libc::AF_ALG] {
                 check(leave, libc::SYS_socket, [family as u64, 0], NOT_PERMITTED);
             }
-            check(leave, libc::SYS_socketpair, [libc::AF_UNIX as u64, 0], LET_THROUGH);
-            check(leave, libc::SYS_socketpair, [libc::AF_TIPC as u64, 0], NOT_PERMITTED);
+            let stream = libc::SOCK_STREAM as u64;
+            check(leave, libc::SYS_socketpair, [libc::AF_UNIX as u64, stream], LET_THROUGH);
+            check(leave, libc::SYS_socketpair, [libc::AF_TIPC as u64, stream], NOT_PERMITTED);
+        }
+    }
+
+    #[test]
+    fn a_pair_of_sockets_is_no_way_to_a_datagram_socket_whatever_its_flags() {
+        let kinds = [
+            (libc::SOCK_STREAM, LET_THROUGH),
+            (libc::SOCK_SEQPACKET, LET_THROUGH),
+            (libc::SOCK_DGRAM, NOT_PERMITTED),
+            // To the kernel this is a datagram socket.
+            (libc::SOCK_RAW, NOT_PERMITTED),
+            (libc::SOCK_RDM, NOT_PERMITTED),
+            (0, NOT_PERMITTED),
+            (0xF, NOT_PERMITTED),
+        ];
+        let flags = [0, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC];
+        for leave in [STRICT, LOOSE] {
+            for (kind, expected) in kinds {
+                for flags in flags.into_iter().chain([libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC]) {
+                    for upper in [0, 1 << 32] {
+                        let kind = (kind | flags) as u64 | upper;
+                        let pair = [libc::AF_UNIX as u64, kind];
+                        check(leave, libc::SYS_socketpair, pair, expected);
+                    }
+                }
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use std::ffi::CString;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
+use std::os::fd::FromRawFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -29,7 +30,7 @@ pub(super) struct Targets {
     /// Where a TCP and a UDP socket listen on this machine.
     pub(super) port: u16,
     /// The abstract name of a socket that listens; one with a path is
-    /// `outside/socket`.
+    /// `outside/socket`, one for datagrams `outside/datagrams`.
     pub(super) name: String,
 }
 
@@ -149,6 +150,18 @@ const ON_ALL_ELSE: &[(&str, Needs, Attempt)] = &[
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(&to.name)?).map(drop)
     }),
     ("unix-datagram", Needs::Nothing, |_, _| UnixDatagram::unbound().map(drop)),
+    ("unix-pair", Needs::Nothing, |to, _| send_by_pair(to, libc::SOCK_DGRAM)),
+    ("unix-pair-flags", Needs::Nothing, |to, _| {
+        send_by_pair(to, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
+    }),
+    ("unix-pair-nonblocking", Needs::Nothing, |to, _| {
+        send_by_pair(to, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK)
+    }),
+    ("unix-pair-cloexec", Needs::Nothing, |to, _| {
+        send_by_pair(to, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC)
+    }),
+    // Another name of the same.
+    ("unix-pair-raw", Needs::Nothing, |to, _| send_by_pair(to, libc::SOCK_RAW)),
     ("netlink", Needs::Kernel, |_, _| {
         call(|| unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0) }.into())
     }),
@@ -278,6 +291,15 @@ pub(super) fn make(which: &str, to: &Targets) -> String {
         }
     });
     report.collect()
+}
+
+/// Sends from one end of a pair of sockets to the datagram socket `outside/datagrams`.
+fn send_by_pair(to: &Targets, kind: libc::c_int) -> io::Result<()> {
+    let mut ends = [-1; 2];
+    call(|| unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) }.into())?;
+    // SAFETY: the call above has made both for us.
+    let [near, _far] = ends.map(|end| unsafe { UnixDatagram::from_raw_fd(end) });
+    near.send_to(b"x", to.outside.join("datagrams")).map(drop)
 }
 
 fn text(path: &Path) -> CString {

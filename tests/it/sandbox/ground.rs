@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -40,7 +40,7 @@ pub(super) struct Ground {
     tine: PathBuf,
     process: Child,
     port: u16,
-    _sockets: (TcpListener, UdpSocket, UnixListener, UnixListener),
+    _sockets: (TcpListener, UdpSocket, UnixListener, UnixListener, UnixDatagram),
 }
 
 impl Ground {
@@ -66,8 +66,12 @@ impl Ground {
         let port = tcp.local_addr().expect("a ground is ours to make and look at").port();
         let path = UnixListener::bind(root.join("outside/socket"))
             .expect("a ground is ours to make and look at");
-        fs::set_permissions(root.join("outside/socket"), fs::Permissions::from_mode(0o777))
+        let datagrams = UnixDatagram::bind(root.join("outside/datagrams"))
             .expect("a ground is ours to make and look at");
+        for socket in ["outside/socket", "outside/datagrams"] {
+            fs::set_permissions(root.join(socket), fs::Permissions::from_mode(0o777))
+                .expect("a ground is ours to make and look at");
+        }
         let address = SocketAddr::from_abstract_name(name(port))
             .expect("a ground is ours to make and look at");
         let name = UnixListener::bind_addr(&address).expect("a ground is ours to make and look at");
@@ -81,7 +85,7 @@ impl Ground {
             .stdout(Stdio::null())
             .spawn()
             .expect("a ground is ours to make and look at");
-        Self { directory, user, tine, process, port, _sockets: (tcp, udp, path, name) }
+        Self { directory, user, tine, process, port, _sockets: (tcp, udp, path, name, datagrams) }
     }
 
     pub(super) fn root(&self) -> PathBuf {
