@@ -342,7 +342,9 @@ impl Sandbox {
         let filter = filter::program(Leave { network, metadata });
         let duties = Duties { handed_on: Vec::new(), ruleset: Some(ruleset), filter };
         let held = Held { news: None, stubs: Vec::new(), scratch: Some(scratch), watch };
-        Ok(Prepared { ready: Ready::new(program, place.directory, duties), held })
+        // As bubblewrap does: a ruleset keeps no terminal away from those that have it.
+        let ready = Ready::new(program, place.directory, duties).leading_a_session();
+        Ok(Prepared { ready, held })
     }
 
     /// Where that goes which no command may leave in a protected place.

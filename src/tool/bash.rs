@@ -304,8 +304,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_has_a_process_group_of_its_own() {
-        let command = "read -r _ _ _ _ group _ </proc/$$/stat; test $group = $$";
+    async fn a_command_has_a_session_of_its_own_without_a_terminal() {
+        let command = "read -r _ _ _ _ group session terminal _ </proc/$$/stat; \
+                       test $group = $$ && test $session = $$ && test $terminal = 0";
         check(command, Ok("(no output)")).await;
     }
 

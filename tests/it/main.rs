@@ -187,6 +187,8 @@ mod support {
     pub(crate) mod inside;
     /// Whether processes live that a test did not start itself.
     pub(crate) mod life;
+    /// The binary where other things are mounted than on the machine.
+    pub(crate) mod mounts;
     /// A NATS server that can be killed.
     #[cfg(feature = "nats")]
     pub(crate) mod nats;

@@ -5,6 +5,7 @@
 
 mod attacks;
 mod ground;
+mod terminal;
 
 use std::process::Output;
 

@@ -30,8 +30,8 @@ pub(super) struct Order {
     pub(super) directory: CString,
     /// What becomes its standard input, output and error.
     pub(super) streams: [RawFd; 3],
-    /// Whether it leads a process group of its own.
-    pub(super) leads_group: bool,
+    /// `true` for a session of its own, without a terminal.
+    pub(super) leads_session: bool,
     pub(super) duties: Duties,
 }
 
@@ -137,14 +137,14 @@ extern "C" fn run(shared: *mut c_void) -> c_int {
 
 /// Returns only if the program does not start.
 fn become_program(shared: &Shared<'_>) -> io::Error {
-    let Order { program, directory, streams, leads_group, duties, .. } = shared.order;
+    let Order { program, directory, streams, leads_session, duties, .. } = shared.order;
     let ready = || {
         take_streams(*streams)?;
         // SAFETY: a text that ends with its zero; numbers.
         unsafe {
             checked(libc::chdir(directory.as_ptr()))?;
-            if *leads_group {
-                checked(libc::setpgid(0, 0))?;
+            if *leads_session {
+                checked(libc::setsid())?;
             }
         }
         let_signals_through()?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::{fmt, io};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
@@ -27,7 +27,7 @@ pub struct Ready {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     directory: PathBuf,
-    leads_group: bool,
+    leads_session: bool,
     duties: Duties,
 }
 
@@ -43,7 +43,7 @@ impl Ready {
             arguments: arguments.to_owned(),
             variables: Vec::new(),
             directory: directory.to_owned(),
-            leads_group: false,
+            leads_session: false,
             duties,
         }
     }
@@ -63,10 +63,11 @@ impl Ready {
         self.variables = owned.collect();
     }
 
-    /// Has it lead a process group of its own.
+    /// Has it lead a session of its own, and so a process group of its own. It cannot open
+    /// tine's terminal as `/dev/tty`, to read from it or to write to it.
     #[must_use]
-    pub fn leading_a_group(mut self) -> Self {
-        self.leads_group = true;
+    pub fn leading_a_session(mut self) -> Self {
+        self.leads_session = true;
         self
     }
 
@@ -90,11 +91,12 @@ impl Ready {
             variables: variables.collect::<io::Result<_>>()?,
             directory: c_string(self.directory.as_os_str())?,
             streams: streams.map(|stream| stream.as_raw_fd()),
-            leads_group: self.leads_group,
+            leads_session: self.leads_session,
             duties: self.duties,
         };
         let (id, descriptor) = child::start(&order)?;
-        Ok(Running { id: Pid::from_raw(id), descriptor, status: None })
+        let id = Pid::from_raw(id);
+        Ok(Running { id, leads_session: order.leads_session, descriptor, status: None })
     }
 
     /// Finds the program as a shell would: on the `PATH` that it gets.
@@ -128,6 +130,7 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
 #[derive(Debug)]
 pub struct Running {
     id: Pid,
+    leads_session: bool,
     /// Readable once it has ended.
     descriptor: OwnedFd,
     /// How it ended, once it was waited for.
@@ -141,12 +144,13 @@ impl Running {
         self.id
     }
 
-    /// Sends it a signal, if it has not been waited for.
+    /// Sends it a signal, if it has not been waited for, and to its process group if it leads one.
     pub fn signal(&self, signal: Signal) {
         if self.status.is_none() {
             // It may have just ended; until it is waited for, its number is
             // nobody else's.
-            let _ = kill(self.id, signal);
+            let _ =
+                if self.leads_session { killpg(self.id, signal) } else { kill(self.id, signal) };
         }
     }
 

@@ -1,9 +1,7 @@
-//! A shell and all it starts: one process group, one pipe for its output.
+//! A shell and all it starts: one session and its process group, one pipe for its output.
 //!
-//! Cancellation, a timeout, too much output, or dropping the watching future ends the group
-//! and all descendants that have left it for another session. If a command exits by itself
-//! and is confined, its background processes end, too, because the model could not end them;
-//! otherwise they keep running, and the output names them. The sandbox does the confining.
+//! The session has no terminal: no command reads what the user types or writes to the
+//! screen behind tine's back.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -161,7 +159,7 @@ impl Process {
         let null = File::open("/dev/null")?;
         // One pipe for both, so that they arrive in the order of writing.
         let streams = [null.as_fd(), writer.as_fd(), writer.as_fd()];
-        let running = ready.leading_a_group().start(streams)?;
+        let running = ready.leading_a_session().start(streams)?;
         let mark = mark.map(|mark| CommandMark::of(mark, running.id()));
         let group = Group { id: running.id(), mark, released: false };
         let child = Awaited::new(running)?;
