@@ -29,7 +29,7 @@ pub(crate) fn sandbox() -> Vec<Figure> {
     let sandbox = Sandbox::new(Settings {
         home: std::env::home_dir(),
         stubs: root.join("stubs"),
-        scratch: root,
+        scratch: vec![root],
         variables: Variables::new(std::env::vars_os()),
         ..Settings::default()
     });

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Unit;
 use super::calls::Ready;
 use super::hooked::Answered;
-use crate::event::{Access, CallQuestion, Confinement, HookEvent, Question, Verdict};
+use crate::event::{Access, CallQuestion, Confinement, HookEvent, NoticeLevel, Question, Verdict};
 use crate::guard::{Allowed, Ask, Decided, Decision, Explained};
 use crate::hook::Wish;
 use crate::line::Told;
@@ -29,6 +29,12 @@ impl Unit {
     /// afterwards, if a person has changed them.
     pub(super) async fn grant(&self, ready: &mut Ready<'_>) -> Result<Granted, Stopped> {
         let allowed = self.weigh(ready).await?;
+        if let Some(text) =
+            allowed.access.and_then(|access| self.context.workspace.sandbox.absence(access))
+        {
+            let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
+            self.context.line.tell(notice).await;
+        }
         Ok(Granted {
             id: ready.call.id.clone(),
             confinement: self.confinement(&allowed).unwrap_or(Confinement::NONE),

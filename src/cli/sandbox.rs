@@ -22,8 +22,8 @@ use crate::guard::sandbox::{
     Awaited, NotPrepared, Place, Prepared, Ready, Sandbox, Settings, What,
 };
 
-/// Where temporary files are if nobody says otherwise.
-const TEMPORARY: &str = "/tmp";
+/// Directories for temporary files if `TMPDIR` cannot be used, in order of preference.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Returns what the commands of a run are kept in.
 pub(super) fn of(environment: &Environment, config: &Config) -> Sandbox {
@@ -32,7 +32,8 @@ pub(super) fn of(environment: &Environment, config: &Config) -> Sandbox {
 
 /// Returns what the configuration says of it, for this machine.
 pub(super) fn settings(environment: &Environment, config: &Config) -> Settings {
-    let scratch = environment.temporary.clone().unwrap_or_else(|| TEMPORARY.into());
+    let temporary = environment.temporary.clone();
+    let scratch: Vec<PathBuf> = temporary.into_iter().chain(TEMPORARY.map(PathBuf::from)).collect();
     let home = environment.home.clone();
     let written = |path: &String| match (path.strip_prefix("~/"), &home) {
         (Some(rest), Some(home)) => Some(home.join(rest)),
@@ -49,7 +50,7 @@ pub(super) fn settings(environment: &Environment, config: &Config) -> Settings {
             .chain(dirs::trust_file(environment).ok())
             .collect(),
         stubs: dirs::sandbox_root(environment)
-            .unwrap_or_else(|_| scratch.join(format!("tine-sandbox-{}", nix::unistd::getuid()))),
+            .unwrap_or_else(|_| scratch[0].join(format!("tine-sandbox-{}", nix::unistd::getuid()))),
         scratch,
         variables: inherited,
         home,

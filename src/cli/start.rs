@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 
-use super::args::RunFlags;
+use super::args::{Format, RunFlags};
 use super::executor;
 use super::exit::{Exit, Refusal};
 use super::hooks;
@@ -178,6 +178,10 @@ impl Start {
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
         warn_of_prices(&flags, std::iter::once(&model).chain(&fallbacks));
         let sandbox = Arc::new(sandbox::of(environment, &config));
+        if flags.output_format() == Format::StreamJson {
+            // The first record says what holds.
+            sandbox.try_ahead();
+        }
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let policy = narrowed(policy, agent).naming(servers.other_names().clone());
         let system = system_prompt(&flags, agent, &skills)?;

@@ -23,8 +23,8 @@ pub struct SandboxHead {
     pub mode: Insistence,
     /// Whether commands in one may reach the network.
     pub network: bool,
-    /// The best that is installed. Whether it holds is tried out for the first
-    /// command; what held each command is told with that.
+    /// In the log the best that is installed, which is not tried out for it; in records what
+    /// holds commands. What held each command is told with that.
     pub installed: Backend,
 }
 

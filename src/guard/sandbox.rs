@@ -14,6 +14,7 @@ mod kept;
 mod layout;
 mod namespace;
 mod ruleset;
+mod scratch;
 pub(super) mod secrets;
 mod start;
 mod stubs;
@@ -24,6 +25,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use thiserror::Error;
@@ -61,8 +63,9 @@ pub struct Settings {
     pub own_files: Vec<PathBuf>,
     /// Where it is kept which stubs were made.
     pub stubs: PathBuf,
-    /// Where a command's own temporary directory is made, if it needs one.
-    pub scratch: PathBuf,
+    /// Directories for the temporary directory of a command, if it needs one. The first one that
+    /// can be written is used; if none can, tine's own next to `stubs`.
+    pub scratch: Vec<PathBuf>,
     /// The environment.
     pub variables: Variables,
 }
@@ -85,6 +88,8 @@ pub struct Sandbox {
     bwrap: Arc<OnceLock<Result<(), NoBwrap>>>,
     landlock: Arc<OnceLock<Result<i64, NoLandlock>>>,
     stubs: Kept,
+    /// `true` once the user was warned that commands run without a sandbox.
+    is_absence_told: AtomicBool,
 }
 
 /// Why a command cannot be run.
@@ -155,7 +160,7 @@ impl Sandbox {
     #[must_use]
     pub fn with(&self, settings: Settings) -> Self {
         let (bwrap, landlock) = (Arc::clone(&self.bwrap), Arc::clone(&self.landlock));
-        Self { settings, bwrap, landlock, stubs: Kept::default() }
+        Self { settings, bwrap, landlock, ..Self::default() }
     }
 
     /// Removes what the commands of killed processes have left in workspaces.
@@ -202,13 +207,55 @@ impl Sandbox {
         }
     }
 
-    /// Returns what is wanted and what is installed, for the first record.
+    /// Returns what is wanted and what is installed, for the log.
     ///
-    /// Nothing is tried out: that would take longer than the rest of a start.
+    /// No command is tried out: that would take longer than the rest of a start.
     #[must_use]
     pub fn head(&self) -> SandboxHead {
         let Settings { insistence: mode, network, .. } = self.settings;
-        SandboxHead { mode, network, installed: detect::installed() }
+        SandboxHead { mode, network, installed: detect::installed(&self.settings) }
+    }
+
+    /// Begins to try out what holds commands, on a thread of its own.
+    pub fn try_ahead(self: &Arc<Self>) {
+        let sandbox = Arc::clone(self);
+        // Without a thread it is tried out when it is needed.
+        let _ = std::thread::Builder::new().spawn(move || sandbox.backend());
+    }
+
+    /// Returns what is wanted and what holds commands, for the first record. The first time
+    /// this tries it out.
+    #[must_use]
+    pub fn tried_head(&self) -> SandboxHead {
+        match self.settings.insistence {
+            Insistence::Off => self.head(),
+            Insistence::Required | Insistence::Best => {
+                SandboxHead { installed: self.best(), ..self.head() }
+            }
+        }
+    }
+
+    /// Returns a warning if no sandbox holds a command that may write this much.
+    ///
+    /// `None` if a sandbox holds it, if the user wants none, and after the first warning.
+    #[must_use]
+    pub fn absence(&self, access: Access) -> Option<String> {
+        let is_wanted = match (self.settings.insistence, access) {
+            (Insistence::Off | Insistence::Required, _) | (Insistence::Best, Access::Off) => false,
+            (Insistence::Best, Access::ReadOnly | Access::WorkspaceWrite) => true,
+        };
+        if !is_wanted || self.backend() != Backend::None {
+            return None;
+        }
+        let (Err(bwrap), Err(landlock)) = (self.bwrap(), self.landlock()) else { return None };
+        let is_first = !self.is_absence_told.swap(true, Ordering::Relaxed);
+        is_first.then(|| {
+            format!(
+                "no sandbox holds the commands that rules allow: {bwrap}; {landlock}. They run \
+                 with all your rights. Install `bubblewrap`, or refuse them with `--sandbox`; \
+                 `tine doctor` says more"
+            )
+        })
     }
 
     fn no_sandbox(&self) -> NotPrepared {
@@ -327,10 +374,7 @@ impl Sandbox {
         program: &[OsString],
     ) -> Result<Prepared, NotPrepared> {
         let layout = Layout::new(access, place, &self.settings);
-        let scratch = tempfile::Builder::new()
-            .prefix("tine-command-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
-            .tempdir_in(&self.settings.scratch)?;
+        let scratch = scratch::make(&self.settings)?;
         let ruleset = ruleset::make(&layout, scratch.path(), network)?;
         let (metadata, watch) = match access {
             Access::ReadOnly | Access::Off => (Metadata::Nothing, None),

@@ -113,7 +113,7 @@ impl Place {
             sandbox: Arc::new(Sandbox::new(Settings {
                 insistence: Insistence::Off,
                 stubs: root.with_file_name("stubs"),
-                scratch: directory.path().to_owned(),
+                scratch: vec![directory.path().to_owned()],
                 variables: Variables::new(std::env::vars_os()).without(&[SECRET.to_owned()]),
                 ..Settings::default()
             })),

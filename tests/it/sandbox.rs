@@ -3,6 +3,7 @@
 //! As root too, and as a user without rights if root runs the tests. Where a
 //! backend is missing its tests pass, unless `REQUIRE_SANDBOX=1`.
 
+mod absent;
 mod attacks;
 mod ground;
 mod terminal;

@@ -137,7 +137,7 @@ impl Start {
             permission_mode: self.kit.policy.mode().as_str().to_owned(),
             api_key_source: self.kit.key_source().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            sandbox: self.kit.sandbox.head(),
+            sandbox: self.kit.sandbox.tried_head(),
             models: self.known_models(),
         }
     }

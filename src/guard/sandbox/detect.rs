@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::event::{Access, Backend, Confinement};
 
-use super::{CommandBounds, Place, Prepared, Ready, Sandbox, Settings, bubblewrap, child, ruleset};
+use super::{CommandBounds, Place, Prepared, Ready, Sandbox, Settings, bubblewrap, child, ruleset, scratch};
 
 /// How long a trial may take. It takes milliseconds, or hangs.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -52,12 +52,13 @@ pub enum NoLandlock {
     Fails(String),
 }
 
-/// Returns the best that is there, whether it holds or not.
-pub(super) fn installed() -> Backend {
+/// Returns the best that is there, whether it holds or not. Landlock is there only with a
+/// place for what it needs.
+pub(super) fn installed(settings: &Settings) -> Backend {
     let is_new = |version| version >= ruleset::LEAST_VERSION;
     if bubblewrap::program().is_some() {
         Backend::Bwrap
-    } else if child::landlock_version().is_ok_and(is_new) {
+    } else if child::landlock_version().is_ok_and(is_new) && scratch::make(settings).is_ok() {
         Backend::Landlock
     } else {
         Backend::None
@@ -96,6 +97,7 @@ const TRIAL: [&str; 3] = ["/bin/sh", "-c", "exec cat /proc/self/status"];
 fn run(settings: &Settings, backend: Backend) -> io::Result<(bool, String)> {
     let sandbox = Sandbox::new(Settings {
         scratch: settings.scratch.clone(),
+        stubs: settings.stubs.clone(),
         variables: settings.variables.clone(),
         ..Settings::default()
     });

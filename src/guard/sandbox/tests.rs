@@ -7,7 +7,7 @@ fn sandbox(insistence: Insistence, bwrap: bool, landlock: bool) -> Sandbox {
     let landlock = if landlock { Ok(7) } else { Err(NoLandlock::NotThere) };
     let settings = Settings { insistence, ..Settings::default() };
     let (bwrap, landlock) = (Arc::new(bwrap.into()), Arc::new(landlock.into()));
-    Sandbox { settings, bwrap, landlock, stubs: Kept::default() }
+    Sandbox { settings, bwrap, landlock, ..Sandbox::default() }
 }
 
 #[track_caller]

@@ -1,7 +1,11 @@
 //! A shell and all it starts: one session and its process group, one pipe for its output.
 //!
 //! The session has no terminal: no command reads what the user types or writes to the
-//! screen behind tine's back.
+//! screen behind tine's back. Cancellation, a timeout, too much output, or dropping the
+//! watching future ends the group and all descendants that have left it for another session.
+//! If a command exits by itself and is confined, its background processes end, too, because
+//! the model could not end them; otherwise they keep running, and the output names them. The
+//! sandbox does the confining.
 
 use std::ffi::OsString;
 use std::fs::File;
