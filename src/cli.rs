@@ -64,6 +64,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::config::Environment;
+use crate::reaper;
 use args::{Arguments, BorrowedFlags, Command, FlowCommand, Format, InputFormat, RunFlags, Sifted};
 use exit::{Exit, Refusal};
 
@@ -72,11 +73,15 @@ use exit::{Exit, Refusal};
 pub fn main() -> ExitCode {
     keep_others_out();
     let words: Vec<OsString> = std::env::args_os().collect();
+    if reaper::ran_as_reaper(&words) {
+        return ExitCode::SUCCESS;
+    }
     if is_version(&words) {
         // Whoever has gone does not want to know.
         let _ = writeln!(io::stdout(), "tine {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
+    reaper::tag_process();
     let Sifted { arguments, notes } = args::sift(words);
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
@@ -102,6 +107,9 @@ pub fn main() -> ExitCode {
             refusal.exit
         }
     };
+    if !exit.is_by_signal() {
+        reaper::dismiss();
+    }
     ExitCode::from(exit.code())
 }
 

@@ -27,6 +27,7 @@ pub mod model;
 pub mod path_text;
 pub mod prompt;
 pub mod real_path;
+pub mod reaper;
 pub mod review;
 pub mod session;
 pub mod skill;

@@ -21,6 +21,7 @@ use crate::event::{Access, Confinement};
 use crate::guard::sandbox::{
     Awaited, NotPrepared, Place, Prepared, Ready, Sandbox, Settings, What,
 };
+use crate::reaper;
 
 /// Directories for temporary files if `TMPDIR` cannot be used, in order of preference.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -71,6 +72,9 @@ pub(super) fn run(
     let mut roots = vec![directory.clone()];
     roots.extend(flags.add_dir.iter().cloned());
     let place = Place { directory: &directory, roots: &roots, bounds: &bounds };
+    if wanted.policy == Access::Off {
+        reaper::start_for_user();
+    }
     let prepared = sandbox
         .prepare(confinement(&sandbox, wanted), &place, &wanted.command)
         .map_err(|error| not_prepared(&error))?;

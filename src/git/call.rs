@@ -19,6 +19,7 @@ use super::GitError;
 use super::complaint;
 use super::hardened::{self, Setting};
 use super::program::Program;
+use crate::reaper;
 
 /// Most bytes one call may print. A change of 8 MiB is far beyond what can be
 /// reviewed, and the whole of it is held in memory.
@@ -33,6 +34,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Longest time of a call that reads or writes a whole working tree.
 const TREE_LIMIT: Duration = Duration::from_secs(600);
+
+/// Time within which nearly every call ends.
+const SHORT: Duration = Duration::from_millis(100);
 
 /// Most bytes kept of what git says about an error.
 const MESSAGE_CAP: u64 = 4_000;
@@ -349,7 +353,12 @@ fn output(
     let group = Pid::from_raw(child.id().try_into().expect("a process id fits"));
     let (ended, is_ended) = mpsc::channel::<()>();
     let watch = thread::spawn(move || {
-        let is_late = is_ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+        let is_out = |limit| is_ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+        // A short call ends by itself before a reaper would have started.
+        let is_late = is_out(limit.min(SHORT)) && {
+            reaper::start();
+            is_out(limit.saturating_sub(SHORT))
+        };
         if is_late {
             // It may have ended by itself since.
             let _ = killpg(group, Signal::SIGKILL);

@@ -3,7 +3,7 @@
 //! It leads a process group that never outlives it, nor the wish to have it run:
 //! when the command ends, on a cancel or past its time the whole group is asked
 //! to end, and killed soon after; it is killed too when whoever waits is dropped.
-//! What leaves the group, as `setsid` does, is out of our reach.
+//! What leaves the group, as `setsid` does, ends with tine.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,6 +19,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
+
+use crate::reaper;
 
 /// Most bytes of what a hook prints that are kept, of either side. What it has
 /// to say is far shorter. The rest is read and thrown away: how a hook ends
@@ -112,6 +114,7 @@ pub(super) async fn run(
 
 fn start(order: &Order) -> io::Result<(Child, Group)> {
     let (program, arguments) = order.words.split_first().expect("a command has a name");
+    reaper::start();
     let child = Command::new(program)
         .args(arguments)
         .current_dir(&order.directory)

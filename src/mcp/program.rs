@@ -24,6 +24,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::entry::Launch;
 use super::link::{Channel, FarEnds, MESSAGE_CAP, channel};
 use crate::guard::sandbox::Variables;
+use crate::reaper;
 
 /// How long a server may take to end once its input has: most do at once.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(300);
@@ -79,6 +80,7 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        reaper::start();
         let child = command.spawn()?;
         let (channel, far) = channel();
         let stop = CancellationToken::new();

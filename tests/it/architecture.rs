@@ -31,6 +31,7 @@ const LAYERS: [&[&str]; 9] = [
         "path_text",
         "prompt",
         "real_path",
+        "reaper",
         "review",
         "session",
         "skill",

@@ -87,6 +87,8 @@ mod hooks;
 mod housekeeping;
 /// Images that models are shown.
 mod images;
+/// Whatever ends tine, no process that it has started lives on.
+mod leftovers;
 /// Units that make the same call over and over.
 mod loops;
 /// The documents against the binary.

@@ -25,6 +25,7 @@ use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 use super::decode::{Decoder, Typed};
 use crate::cli::print;
 use crate::config::Environment;
+use crate::reaper;
 use crate::report::caught::catches_panics;
 use crate::report::paint::Size;
 
@@ -364,6 +365,7 @@ pub fn lend(
     let mask = SigSet::thread_get_mask()?;
     stops().thread_unblock()?;
     IS_LENT.store(true, Ordering::SeqCst);
+    reaper::start_for_user();
     let ended = command.spawn().and_then(|mut child| {
         loop {
             if let Some(status) = child.try_wait()? {

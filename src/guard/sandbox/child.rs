@@ -146,6 +146,9 @@ fn become_program(shared: &Shared<'_>) -> io::Error {
             if *leads_session {
                 checked(libc::setsid())?;
             }
+            // The reaper ends what this process starts; this ends the process itself, also if
+            // the reaper was killed, too.
+            checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
         }
         let_signals_through()?;
         fulfil(duties)

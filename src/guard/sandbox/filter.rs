@@ -159,6 +159,9 @@ const SOCKET_TYPE: u32 = 0xF;
 /// a datagram socket, which sends to every socket with a path that it names.
 const PAIRS: [u32; 2] = [libc::SOCK_STREAM.cast_unsigned(), libc::SOCK_SEQPACKET.cast_unsigned()];
 
+/// The resource limit that tells whose processes a command's are (see `crate::reaper`).
+const TAGGED_LIMIT: u32 = libc::RLIMIT_RTTIME;
+
 /// Where the kernel keeps what a filter looks at: `struct seccomp_data`.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
@@ -216,6 +219,18 @@ pub(super) fn program(leave: Leave) -> Vec<sock_filter> {
             kind.when(IF_EQUAL, pair, LET_THROUGH);
         }
         kind.answer(NOT_PERMITTED);
+    });
+    program.call(libc::SYS_setrlimit, 0, |resource| {
+        resource.when(IF_EQUAL, TAGGED_LIMIT, NOT_PERMITTED);
+    });
+    program.call(libc::SYS_prlimit64, 1, |resource| {
+        resource.branch(TAGGED_LIMIT, |new| {
+            // Without new values the call only reads. Both halves of their address count.
+            for half in [0, 4] {
+                new.load(ARGUMENTS_AT + 8 * 2 + half);
+                new.unless(0, NOT_PERMITTED);
+            }
+        });
     });
     program.only([REFUSED, owners, modes].concat());
     program.0
@@ -379,6 +394,8 @@ mod tests {
             libc::SYS_ioctl,
             libc::SYS_socket,
             libc::SYS_socketpair,
+            libc::SYS_setrlimit,
+            libc::SYS_prlimit64,
         ];
         let listed = [REFUSED, OWNERS, MODES, &looked_at].concat();
         for call in (0..1_000).filter(|call| !listed.contains(call)) {
@@ -459,6 +476,21 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_limit_that_tags_processes_is_read_and_not_set() {
+        let (tagged, other) = (u64::from(TAGGED_LIMIT), libc::RLIMIT_NOFILE.into());
+        for leave in [STRICT, LOOSE] {
+            check(leave, libc::SYS_setrlimit, [tagged, 0x1000], NOT_PERMITTED);
+            check(leave, libc::SYS_setrlimit, [tagged | 1 << 32, 0x1000], NOT_PERMITTED);
+            check(leave, libc::SYS_setrlimit, [other, 0x1000], LET_THROUGH);
+            for new in [1, 0x1000, 1 << 32, 0x7FFF_0000_0000] {
+                check(leave, libc::SYS_prlimit64, [0, tagged, new], NOT_PERMITTED);
+                check(leave, libc::SYS_prlimit64, [0, other, new], LET_THROUGH);
+            }
+            check(leave, libc::SYS_prlimit64, [0, tagged, 0], LET_THROUGH);
         }
     }
 

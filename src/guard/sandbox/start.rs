@@ -19,6 +19,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::child::{self, Duties, Order};
 use crate::guard::shell::is_executable;
+use crate::reaper;
 
 /// A command with its bounds, which has not been started. Debug output shows
 /// no variable: any may be a key.
@@ -72,7 +73,7 @@ impl Ready {
     }
 
     /// Starts it. The calling thread waits until the program runs, and must
-    /// outlive it if it runs in bubblewrap, which ends with whoever started it.
+    /// outlive it: the kernel ends the command with the thread that started it.
     ///
     /// # Errors
     ///
@@ -94,6 +95,7 @@ impl Ready {
             leads_session: self.leads_session,
             duties: self.duties,
         };
+        reaper::start();
         let (id, descriptor) = child::start(&order)?;
         let id = Pid::from_raw(id);
         Ok(Running { id, leads_session: order.leads_session, descriptor, status: None })

@@ -14,10 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+// The variable carries the mark. A command within a command has both marks.
+use crate::reaper::COMMAND_VARIABLE as VARIABLE;
 use crate::tool::bound::first_characters;
-
-/// The variable that carries the mark. A command within a command has both marks.
-const VARIABLE: &str = "TINE_COMMANDS";
 
 /// Maximum characters of a command line that are shown.
 const COMMAND_CAP: usize = 60;
