@@ -75,7 +75,7 @@ pub use markdown::{Document, markdown};
 pub use plain::Plain;
 pub use result::{Denial, Ending, FindFacts, Subtype, Tally};
 pub use spans::{DescribeModel, ModelPlace, Spans};
-pub use stream_json::{Facts, HostOnly, StreamJson, StreamOptions};
+pub use stream_json::{Facts, FindSandbox, HostOnly, StreamJson, StreamOptions};
 pub use telemetry::{Telemetry, lost_spans};
 pub use transcript::transcript;
 pub use undo::{UndoReport, UndoState};

@@ -61,6 +61,9 @@ pub struct StreamOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostOnly(pub bool);
 
+/// Returns what is wanted of the sandbox and what holds commands.
+pub type FindSandbox = Arc<dyn Fn() -> SandboxHead + Send + Sync>;
+
 /// What the records tell and no event holds.
 #[derive(Clone)]
 pub struct Facts {
@@ -87,8 +90,9 @@ pub struct Facts {
     pub api_key_source: String,
     /// The version of tine.
     pub version: String,
-    /// What commands are to be kept in.
-    pub sandbox: SandboxHead,
+    /// Finds out what holds commands. That takes longer than the rest of a start, and no
+    /// request waits for this record.
+    pub sandbox: FindSandbox,
     /// What is known of the models.
     pub models: FindFacts,
 }
@@ -525,11 +529,11 @@ mod tests {
             permission_mode: "default".to_owned(),
             api_key_source: "none".to_owned(),
             version: "0.1.0".to_owned(),
-            sandbox: SandboxHead {
+            sandbox: Arc::new(|| SandboxHead {
                 mode: Insistence::Best,
                 network: false,
                 installed: Backend::Bwrap,
-            },
+            }),
             models: Arc::new(|name| (name == "m").then_some(FACTS)),
         }
     }

@@ -15,8 +15,8 @@ use crate::cli::{print, runner, slash, telemetry};
 use crate::config::StatesFor;
 use crate::report::inert::Form;
 use crate::report::{
-    Asking, Facts, FindFacts, HostOnly, Json, Live, LiveOptions, Plain, Stdout, StdoutKind,
-    StreamJson, StreamOptions,
+    Asking, Facts, FindFacts, FindSandbox, HostOnly, Json, Live, LiveOptions, Plain, Stdout,
+    StdoutKind, StreamJson, StreamOptions,
 };
 use crate::run::{self, Reporter};
 
@@ -137,9 +137,15 @@ impl Start {
             permission_mode: self.kit.policy.mode().as_str().to_owned(),
             api_key_source: self.kit.key_source().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            sandbox: self.kit.sandbox.tried_head(),
+            sandbox: self.find_sandbox(),
             models: self.known_models(),
         }
+    }
+
+    /// Returns what finds out what holds commands.
+    fn find_sandbox(&self) -> FindSandbox {
+        let sandbox = Arc::clone(&self.kit.sandbox);
+        Arc::new(move || sandbox.tried_head())
     }
 
     /// Tells what is known of the models that are asked.

@@ -35,7 +35,7 @@ pub(super) fn init<'a>(facts: &'a Facts, offered: Option<&'a Offered>) -> Record
         tine_version: &facts.version,
         claude_code_version: SPOKEN,
         plugins: [],
-        sandbox: facts.sandbox.into(),
+        sandbox: (facts.sandbox)().into(),
         capabilities: CAPABILITIES,
     })))
 }
