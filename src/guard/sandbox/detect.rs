@@ -16,7 +16,9 @@ use thiserror::Error;
 
 use crate::event::{Access, Backend, Confinement};
 
-use super::{CommandBounds, Place, Prepared, Ready, Sandbox, Settings, bubblewrap, child, ruleset, scratch};
+use super::{
+    CommandBounds, Place, Prepared, Ready, Sandbox, Settings, bubblewrap, child, ruleset, scratch,
+};
 
 /// How long a trial may take. It takes milliseconds, or hangs.
 const LIMIT: Duration = Duration::from_secs(5);
