@@ -262,10 +262,9 @@ fn check(terms: Terms, most_refused: u32, most_over: f64) {
     }
 }
 
-/// Runs one storm, and returns how often it was refused, and how long it took for each
-/// second that it had to take.
+/// Runs one storm, which may take `most_over` times as long as it has to.
 #[track_caller]
-fn check_one(terms: Terms, load: Load, seed: u64, most_refused: u32, most_over: f64) -> (u32, f64) {
+fn check_one(terms: Terms, load: Load, seed: u64, most_refused: u32, most_over: f64) {
     let windows = match terms.windows {
         true => WINDOW * (load.all() / WINDOW_TAKES - 1),
         false => Duration::ZERO,
@@ -276,7 +275,6 @@ fn check_one(terms: Terms, load: Load, seed: u64, most_refused: u32, most_over: 
     assert_eq!((seen.dead, seen.early, seen.accepted), (0, 0, load.all()), "{story}");
     assert!(seen.refused <= most_refused, "{story}");
     assert!(took <= bound.mul_f64(most_over), "{story}");
-    (seen.refused, took.as_secs_f64() / bound.as_secs_f64())
 }
 
 const SAYS_NOTHING: (u16, Option<Duration>) = (429, None);
@@ -353,12 +351,7 @@ fn a_provider_with_a_fixed_limit_is_kept_full_whatever_its_refusals_say() {
         for cap in [8, 160] {
             let (start, way) = (milliseconds(2), milliseconds(4));
             let load = Load { slots: 160, requests, cap, start, way };
-            let ran = (0..SEEDS).map(|seed| check_one(terms, load, seed, 60, 1.3));
-            let worst = ran.reduce(|one, other| (one.0.max(other.0), one.1.max(other.1)));
-            let (refused, over) = worst.expect("there is a seed");
-            println!(
-                "{status}, {seconds:?} s, {service:?}, limit {limit}, {requests} turns, cap {cap}: {refused} refused, {over:.2}"
-            );
+            (0..SEEDS).for_each(|seed| check_one(terms, load, seed, 40, 1.15));
         }
     }
 }
