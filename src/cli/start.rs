@@ -388,9 +388,14 @@ pub(super) fn repository_root(root: &Path) -> Option<PathBuf> {
 /// Returns the git that our own calls run: one that neither these directories
 /// nor the repository around the first of them have brought along.
 pub(super) fn git(environment: &Environment, roots: &[PathBuf]) -> git::Program {
+    git::Program::find(environment.inherited.all(), &whole_workspace(roots))
+}
+
+/// Returns the directories that may not provide a program which tine starts itself:
+/// these, and the repository around the first of them.
+pub(super) fn whole_workspace(roots: &[PathBuf]) -> Vec<PathBuf> {
     let top = roots.first().and_then(|root| repository_root(root));
-    let workspace: Vec<PathBuf> = roots.iter().cloned().chain(top).collect();
-    git::Program::find(environment.inherited.all(), &workspace)
+    roots.iter().cloned().chain(top).collect()
 }
 
 /// The same where there is no run, and so no other directory than this one.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::GitError;
+use crate::guard::SearchPath;
 use crate::guard::shell::{is_closed, is_executable};
 
 const NAME: &str = "git";
@@ -67,25 +68,23 @@ impl Program {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let roots: Vec<PathBuf> = workspace.iter().map(|root| real(root)).collect();
         let is_inside = |path: &Path| roots.iter().any(|root| real(path).starts_with(root));
-        // A relative one leads to wherever a call works.
-        let (inside, outside): (Vec<PathBuf>, Vec<PathBuf>) = std::env::split_paths(&path)
-            .partition(|directory| !directory.is_absolute() || is_inside(directory));
+        let search = SearchPath::split(&path, workspace);
         let programs = |directories: &[PathBuf]| -> Vec<PathBuf> {
             let files = directories.iter().map(|directory| directory.join(NAME));
             files.filter(|file| is_executable(file)).collect()
         };
         let (found, refused): (Vec<PathBuf>, Vec<PathBuf>) =
-            programs(&outside).into_iter().partition(|file| !is_inside(file));
+            programs(&search.outside).into_iter().partition(|file| !is_inside(file));
         let is_trusted =
             |file: &&PathBuf| file.parent().is_some_and(|directory| is_closed(directory, &roots));
         let chosen = found.iter().find(is_trusted).or(found.first()).cloned();
-        let file =
-            chosen.ok_or_else(|| match programs(&inside).into_iter().chain(refused).next() {
+        let file = chosen.ok_or_else(|| {
+            match programs(&search.inside).into_iter().chain(refused).next() {
                 Some(path) => GitError::GitOfWorkspace { path },
                 None => GitError::GitMissing,
-            });
-        let path = std::env::join_paths(outside).expect("these came out of a `PATH`");
-        Self { file, environment, path }
+            }
+        });
+        Self { file, environment, path: search.without_workspace() }
     }
 
     /// Returns the `PATH` without what leads into the workspace.

@@ -332,7 +332,8 @@ impl Sandbox {
     }
 
     fn unconfined(&self, place: &Place<'_>, program: &[OsString]) -> Prepared {
-        let mut ready = Ready::new(program, place.directory, Duties::default());
+        let ready = Ready::new(program, place.directory, Duties::default());
+        let mut ready = ready.found_outside(place.roots);
         ready.set_variables(self.settings.variables.all());
         Prepared { ready, held: Held::default() }
     }

@@ -49,7 +49,12 @@ fn name_interpreter(file: &str) -> String {
 }
 
 fn find_it(file: &str, directory: &Path) -> String {
-    format!("`{file}` does not exist: fix the path or `PATH` (it ran in `{}`)", directory.display())
+    let without = match file.contains('/') {
+        true => "",
+        false => ", without the workspace in `PATH`",
+    };
+    let directory = directory.display();
+    format!("`{file}` does not exist: fix the path or `PATH` (it ran in `{directory}`{without})")
 }
 
 /// Returns the file that a shell's message names: `./a` in `sh: 1: ./a: not found`.

@@ -24,7 +24,9 @@ use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 
 use super::decode::{Decoder, Typed};
 use crate::cli::print;
+use crate::cli::start::{whole_workspace, working_directory};
 use crate::config::Environment;
+use crate::guard::SearchPath;
 use crate::reaper;
 use crate::report::caught::catches_panics;
 use crate::report::paint::Size;
@@ -470,6 +472,11 @@ pub fn editor(environment: &Environment, file: &Path) -> Command {
     let editor = environment.editor.as_deref().unwrap_or(EDITOR);
     let mut command = Command::new(SHELL);
     command.arg("-c").arg(format!("{editor} \"$1\"")).arg("editor").arg(file);
+    // It runs in no sandbox, and the user has not said where it is.
+    if let (Some(path), Ok(root)) = (environment.inherited.path(), working_directory(environment)) {
+        let search = SearchPath::split(path, &whole_workspace(&[root]));
+        command.env("PATH", search.without_workspace());
+    }
     command
 }
 
@@ -644,5 +651,16 @@ mod tests {
             rustix::termios::Winsize { ws_row: 15, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 };
         rustix::termios::tcsetwinsize(&slave, window).unwrap();
         assert_eq!(size(&slave), Size { columns: 40, rows: 15 });
+    }
+
+    #[test]
+    fn what_edits_is_not_looked_for_in_the_workspace() {
+        let place = tempfile::tempdir().unwrap();
+        let path = format!("{}/bin:.:/usr/bin", place.path().display());
+        let mut environment = Environment::from_variables([("PATH", &*path)]);
+        environment.cwd = Some(place.path().to_owned());
+        let command = editor(&environment, Path::new("a"));
+        let given = command.get_envs().find(|(name, _)| *name == "PATH");
+        assert_eq!(given, Some(("PATH".as_ref(), Some("/usr/bin".as_ref()))));
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::args::{RunFlags, Unread};
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::project::Trusted;
-use crate::cli::start::repository_root;
+use crate::cli::start::{repository_root, whole_workspace};
 use crate::cli::{rules, say};
 use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
@@ -195,6 +195,7 @@ fn answer_schema(flags: &RunFlags) -> Result<Option<Arc<AnswerSchema>>, Refusal>
 /// Returns the hooks of a run.
 pub(super) fn hooks(kit: &Kit, has_people: bool) -> Hooks {
     let inherited = kit.environment.inherited.without(&kit.config.secret_variables());
+    let inherited = inherited.without_workspace(&whole_workspace(kit.policy.roots()));
     let project = repository_root(&kit.root).unwrap_or_else(|| kit.root.clone());
     let setting = Setting {
         session: kit.session.clone(),

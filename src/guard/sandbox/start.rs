@@ -18,6 +18,7 @@ use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
 
 use super::child::{self, Duties, Order};
+use crate::guard::SearchPath;
 use crate::guard::shell::is_executable;
 use crate::reaper;
 
@@ -30,6 +31,8 @@ pub struct Ready {
     directory: PathBuf,
     leads_session: bool,
     duties: Duties,
+    /// Directories that may not provide the program.
+    workspace: Vec<PathBuf>,
 }
 
 /// Standard input, output and error, in this order.
@@ -46,7 +49,15 @@ impl Ready {
             directory: directory.to_owned(),
             leads_session: false,
             duties,
+            workspace: Vec::new(),
         }
+    }
+
+    /// Has the program looked for outside of the workspace: no sandbox bounds what an
+    /// agent may have put there.
+    pub(super) fn found_outside(mut self, workspace: &[PathBuf]) -> Self {
+        self.workspace = workspace.to_owned();
+        self
     }
 
     /// Returns its environment.
@@ -101,14 +112,20 @@ impl Ready {
         Ok(Running { id, leads_session: order.leads_session, descriptor, status: None })
     }
 
-    /// Finds the program as a shell would: on the `PATH` that it gets.
+    /// Finds the program as a shell would: on the `PATH` that it gets, but not in the
+    /// workspace if that is left out.
     fn find(&self) -> io::Result<PathBuf> {
         if self.program.as_bytes().contains(&b'/') {
             return Ok(self.program.clone().into());
         }
         let path = self.variables.iter().find(|(name, _)| name == "PATH");
         let path = path.map_or(OsStr::new(USUAL_PATH), |(_, path)| path);
-        std::env::split_paths(path)
+        let directories = match &*self.workspace {
+            [] => std::env::split_paths(path).collect(),
+            workspace => SearchPath::split(path, workspace).outside,
+        };
+        let directories = directories.into_iter();
+        directories
             .map(|directory| self.directory.join(directory).join(&self.program))
             .find(|file| is_executable(file))
             .ok_or_else(|| io::ErrorKind::NotFound.into())

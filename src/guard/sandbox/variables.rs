@@ -7,6 +7,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use crate::guard::SearchPath;
 
 /// The variables that a confined command may see: where programs and their
 /// files are, how to speak to people, how to build.
@@ -208,6 +211,15 @@ impl Variables {
         let others = self.all.iter().filter(|(name, _)| name != OsStr::new("PATH")).cloned();
         let all = others.chain([("PATH".into(), path.to_owned())]).collect();
         Self { all, chosen: self.chosen.clone() }
+    }
+
+    /// Returns the same variables, with a `PATH` that has no directory of the workspace.
+    #[must_use]
+    pub fn without_workspace(&self, workspace: &[PathBuf]) -> Self {
+        match self.path() {
+            Some(path) => self.with_path(&SearchPath::split(path, workspace).without_workspace()),
+            None => self.clone(),
+        }
     }
 
     /// Where programs are looked for.
