@@ -154,19 +154,28 @@ impl Definitions {
     /// name, that of the earlier directory counts and the other is a problem,
     /// as is a file that cannot be used. A directory that does not exist is
     /// none. `is_trusted` tells of a file and its text whether every word of it
-    /// counts.
+    /// counts. No link in `bounds`, the root of a repository, may lead out of it.
     #[must_use]
     pub fn load(
         directories: &[PathBuf],
+        bounds: Option<&Path>,
         is_trusted: impl Fn(&Path, &str) -> bool,
     ) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut from_files: Vec<AgentDefinition> = Vec::new();
         for directory in directories {
+            if front_matter::leads_out(directory, bounds) {
+                problems.push(Problem::of_link_outside(directory));
+                continue;
+            }
             let mut files = front_matter::documents(directory, &mut problems);
             // Of two with one name the file that is easier to find counts.
             files.sort_by_key(|(above, _)| above.len());
             for (above, path) in files {
+                if front_matter::leads_out(&path, bounds) {
+                    problems.push(Problem::of_link_outside(&path));
+                    continue;
+                }
                 match read(&path, !above.is_empty(), &is_trusted) {
                     Err(error) => problems.push(error.into()),
                     Ok(None) => {}
@@ -439,7 +448,7 @@ mod tests {
     #[test]
     fn the_built_in_definitions_are_always_there_and_only_read_where_they_say_so() {
         let (definitions, problems) =
-            Definitions::load(&[PathBuf::from("/nowhere/at/all")], |_, _| true);
+            Definitions::load(&[PathBuf::from("/nowhere/at/all")], None, |_, _| true);
         assert_eq!(problems, []);
         assert_eq!(definitions.names(), ["general-purpose", "explore", "reviewer"]);
         let tools = |name| definitions.find(name).unwrap().tools.clone();
@@ -458,7 +467,7 @@ mod tests {
                     hooks:\n  PreToolUse: [{command: rm}]\ncolor: red\nskills: [style, tests]\n\
                     background: true\neffort: high\n---\n\nRun them.\n";
         let files = Files::new(&[("tester.md", text), ("notes.txt", "not one")]);
-        let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
+        let (definitions, problems) = Definitions::load(&[files.path("")], None, |_, _| false);
         assert_eq!(problems, []);
         assert_eq!(
             **definitions.find("Tester").unwrap(),
@@ -498,7 +507,7 @@ mod tests {
             ("two/a.md", &agent("a", "")),
         ]);
         let (definitions, problems) =
-            Definitions::load(&[files.path("one"), files.path("two")], |_, _| false);
+            Definitions::load(&[files.path("one"), files.path("two")], None, |_, _| false);
         assert_eq!(definitions.names(), ["general-purpose", "explore", "Reviewer", "a", "b"]);
         assert_eq!(definitions.find("reviewer").unwrap().prompt, "mine");
         assert_eq!(definitions.find("b").unwrap().prompt, "first");
@@ -524,7 +533,7 @@ mod tests {
             ("b.md", &agent("REVIEWER", "tools: Grep, Bash, Write\n")),
             ("c.md", &agent("general-purpose", "")),
         ]);
-        let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
+        let (definitions, problems) = Definitions::load(&[files.path("")], None, |_, _| false);
         let tools = |name| definitions.find(name).unwrap().tools.clone();
         assert_eq!(tools("explore"), Some(names(&["Read", "Glob", "Grep", "TodoWrite"])));
         assert_eq!(tools("reviewer"), Some(names(&["Grep"])));
@@ -550,7 +559,7 @@ mod tests {
             ("d.md", "---\nname: d\ndescription: d\n---\n"),
             ("e.md", "---\nname: e\ndescription: d\nisolation: moat\n---\n"),
         ]);
-        let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
+        let (definitions, problems) = Definitions::load(&[files.path("")], None, |_, _| false);
         assert_eq!(definitions.names()[3..], ["d"]);
         let paths: Vec<_> = problems.iter().map(|problem| problem.path.clone()).collect();
         assert_eq!(paths, ["a.md", "b.md", "c.md", "e.md"].map(|name| files.path(name)));
@@ -584,5 +593,32 @@ mod tests {
         assert_eq!(told, ["permissionMode: yolo", "hooks (tine runs none)"]);
         assert!(powers("---\nname: a\n---\n", Path::new("a.md")).is_empty());
         assert!(powers("no head", Path::new("a.md")).is_empty());
+    }
+
+    #[test]
+    fn no_link_of_a_repository_leads_out_of_it() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        let agents = root.join("repo/.claude/agents");
+        std::fs::create_dir_all(agents.join("deep")).unwrap();
+        std::fs::create_dir_all(root.join("outside")).unwrap();
+        for name in ["a.md", "outside/b.md", "repo/c.md"] {
+            let text = format!("---\nname: {}\ndescription: d\n---\n", name.replace('/', "-"));
+            std::fs::write(root.join(name), text).unwrap();
+        }
+        let link = |target: &str, name: &Path| std::os::unix::fs::symlink(target, name).unwrap();
+        link("../../../a.md", &agents.join("a.md"));
+        link("../../../../outside/b.md", &agents.join("deep/b.md"));
+        link("../../c.md", &agents.join("c.md"));
+        std::fs::create_dir_all(root.join("repo/.tine")).unwrap();
+        link("../../outside", &root.join("repo/.tine/agents"));
+        let directories = [root.join("repo/.tine/agents"), agents];
+        let names = |bounds| {
+            let (definitions, problems) = Definitions::load(&directories, bounds, |_, _| false);
+            let names = definitions.names().into_iter().skip(built_in().len());
+            (names.collect::<Vec<_>>(), problems.len())
+        };
+        assert_eq!(names(Some(&*root.join("repo"))), (vec!["repo-c.md".to_owned()], 3));
+        assert_eq!(names(None).0.len(), 3, "the attack is alive");
     }
 }

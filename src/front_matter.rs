@@ -6,6 +6,7 @@
 //! [`crate::skill`] and [`crate::definition`].
 
 mod finding;
+mod outside;
 mod tolerant;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use thiserror::Error;
 
 pub(crate) use finding::Findings;
 pub use finding::{Finding, Severity};
+pub use outside::leads_out;
 
 /// Most bytes of YAML before a body. Real heads have a few hundred; more is a
 /// mistake or an attack on the parser.

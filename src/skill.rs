@@ -104,6 +104,8 @@ pub struct Places<'a> {
     pub commands: &'a [PathBuf],
     /// What `~` means in a rule.
     pub home: Option<&'a Path>,
+    /// The root of the repository, which no link in it may lead out of.
+    pub bounds: Option<&'a Path>,
 }
 
 /// The skills of a run.
@@ -131,8 +133,9 @@ impl Skills {
         places: &Places<'_>,
         is_trusted: impl Fn(&Path, &str) -> bool,
     ) -> (Self, Vec<Problem>) {
-        let mut loading = Loading::default();
-        for directory in places.skills {
+        let mut loading = Loading { bounds: places.bounds, ..Loading::default() };
+        let (skills, commands) = (loading.bounded(places.skills), loading.bounded(places.commands));
+        for directory in skills {
             for entry in front_matter::holders(directory, head::FILE, &mut loading.problems) {
                 let path = entry.join(head::FILE);
                 loading.take(&path, |text| {
@@ -140,7 +143,7 @@ impl Skills {
                 });
             }
         }
-        for directory in places.commands {
+        for directory in commands {
             for (above, path) in front_matter::documents(directory, &mut loading.problems) {
                 loading.take(&path, |text| {
                     head::command(text, (&above, &path), places.home, is_trusted(&path, text))
@@ -187,18 +190,31 @@ pub const REVIEW: &str = "review";
 
 /// What was found so far.
 #[derive(Default)]
-struct Loading {
+struct Loading<'a> {
+    bounds: Option<&'a Path>,
     skills: Vec<Skill>,
     problems: Vec<Problem>,
     /// The files that were taken, every link followed.
     files: Vec<PathBuf>,
 }
 
-impl Loading {
+impl Loading<'_> {
+    /// Returns the directories that do not lead out of the repository.
+    fn bounded<'b>(&mut self, directories: &'b [PathBuf]) -> Vec<&'b PathBuf> {
+        let leads_out = |directory: &&PathBuf| front_matter::leads_out(directory, self.bounds);
+        let (out, kept): (Vec<_>, Vec<_>) = directories.iter().partition(leads_out);
+        self.problems.extend(out.into_iter().map(|directory| Problem::of_link_outside(directory)));
+        kept
+    }
+
     fn take(&mut self, path: &Path, parse: impl FnOnce(&str) -> Result<Skill, FrontMatterError>) {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // People link the directories of one program to those of another.
         if self.files.contains(&real) {
+            return;
+        }
+        if front_matter::leads_out(path, self.bounds) {
+            self.problems.push(Problem::of_link_outside(path));
             return;
         }
         self.files.push(real);

@@ -65,7 +65,8 @@ mod tests {
         write("skills/long/SKILL.md", &format!("---\ndescription: d\n---\n{long}"));
         let own = "---\ndescription: d\ndisable-model-invocation: true\n---\nDeploy.\n";
         write("skills/deploy/SKILL.md", own);
-        let (definitions, _) = Definitions::load(&[place.path().join("agents")], |_, _| false);
+        let (definitions, _) =
+            Definitions::load(&[place.path().join("agents")], None, |_, _| false);
         let places = [place.path().join("skills")];
         let (skills, _) =
             Skills::load(&Places { skills: &places, ..Places::default() }, |_, _| false);

@@ -3,7 +3,7 @@
 use super::*;
 
 fn load(skills: &[PathBuf], commands: &[PathBuf]) -> (Skills, Vec<Problem>) {
-    Skills::load(&Places { skills, commands, home: None }, |_, _| true)
+    Skills::load(&Places { skills, commands, ..Places::default() }, |_, _| true)
 }
 
 fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -182,4 +182,59 @@ fn a_broken_skill_is_a_problem_and_the_others_load() {
     assert_eq!(problems[0].message, "line 1: the skill `a` needs a `description:`");
     assert!(problems[1].message.contains("moon"), "{}", problems[1].message);
     assert_eq!(problems.len(), 2);
+}
+
+#[test]
+fn no_link_of_a_repository_leads_out_of_it() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().canonicalize().unwrap();
+    let (repo, home) = (root.join("repo"), root.join("home"));
+    let text = "---\nname: secret\ndescription: d\n---\nthe key\n";
+    for file in ["key.md", "outside/SKILL.md", "outside/a.md", "repo/shared/b.md", "home/own.md"] {
+        let file = root.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    let link = |target: &str, name: &str| {
+        let name = root.join(name);
+        std::fs::create_dir_all(name.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, name).unwrap();
+    };
+    let leads_out = [
+        ("../../../key.md", "repo/.claude/commands/fix.md"),
+        ("/nowhere/../etc/passwd", "repo/.claude/commands/gone.md"),
+        ("../../../../key.md", "repo/.claude/commands/deep/fix.md"),
+        ("../../.claude/commands/fix.md", "repo/.tine/commands/twice.md"),
+        ("../../../outside", "repo/.claude/skills/whole"),
+        ("../../../../key.md", "repo/.claude/skills/one/SKILL.md"),
+        ("../../outside", "repo/.agents/commands"),
+        ("../../outside", "repo/.agents/skills"),
+    ];
+    leads_out.iter().for_each(|(target, name)| link(target, name));
+    // What stays in the repository is followed, and so is what the user has.
+    link("../../shared/b.md", "repo/.claude/commands/inner.md");
+    link("../key.md", "home/commands/mine.md");
+    let at = |kind: &str| -> Vec<PathBuf> {
+        let repo = [".tine", ".agents", ".claude"].map(|owner| repo.join(owner).join(kind));
+        repo.into_iter().chain([home.join(kind)]).collect()
+    };
+    let (skills, commands) = (at("skills"), at("commands"));
+    let load = |bounds| {
+        let places = Places { skills: &skills, commands: &commands, home: None, bounds };
+        let (skills, problems) = Skills::load(&places, |_, _| false);
+        let is_of_file = |skill: &&Skill| skill.source != Source::BuiltIn;
+        let names: Vec<String> =
+            skills.iter().filter(is_of_file).map(|skill| skill.name.clone()).collect();
+        (names, problems)
+    };
+    let (names, problems) = load(Some(&*repo));
+    assert_eq!(names, ["inner", "mine"], "{problems:?}");
+    let told = |name: &str| {
+        let is_told = |problem: &Problem| problem.path == root.join(name);
+        problems.iter().any(|problem| is_told(problem) && problem.message.contains("leads out"))
+    };
+    for (target, name) in leads_out {
+        assert!(told(name) || target.starts_with("/nowhere"), "{name}: {problems:?}");
+    }
+    assert!(load(None).0.len() > 2, "the attack is alive");
 }

@@ -202,7 +202,7 @@ mod tests {
     #[track_caller]
     fn check(words: &str, expected: (What, Effort, &str), prompt: &str) {
         let asked = Asked::by_words(words).map_err(|refusal| refusal.message).unwrap();
-        let definitions = Definitions::load(&[], |_, _| false).0;
+        let definitions = Definitions::load(&[], None, |_, _| false).0;
         let flow = flow(&definitions, &std::sync::Arc::<Review>::default());
         let flow = flow.map_err(|refusal| refusal.message).unwrap();
         let inputs = flow.given(asked.inputs()).unwrap();

@@ -57,6 +57,9 @@ pub(in crate::cli) fn discover(
     trusted: &Trusted,
 ) -> Discovered {
     let sources = flags.borrowed.sources();
+    // What lies in a home directory that is a repository is the user's own.
+    let home = environment.home.as_ref().and_then(|home| home.canonicalize().ok());
+    let bounds = Some(top.unwrap_or(root)).filter(|top| Some(*top) != home.as_deref());
     let (skills, mut problems) = match flags.borrowed.disable_slash_commands {
         true => (Skills::default(), Vec::new()),
         false => {
@@ -64,12 +67,14 @@ pub(in crate::cli) fn discover(
                 skills: &dirs::skill_directories(root, top, environment, sources),
                 commands: &dirs::command_directories(root, top, environment, sources),
                 home: environment.home.as_deref(),
+                bounds,
             };
             Skills::load(&places, |path, text| trusted.covers(path, text))
         }
     };
     let agents = dirs::agent_directories(root, top, environment, sources);
-    let (definitions, more) = Definitions::load(&agents, |path, text| trusted.covers(path, text));
+    let (definitions, more) =
+        Definitions::load(&agents, bounds, |path, text| trusted.covers(path, text));
     problems.extend(more);
     Discovered { skills, definitions, problems }
 }

@@ -28,7 +28,7 @@ fn found(top: &Path, home: &Path) -> (Definitions, Skills) {
          ${TINE_SKILL_DIR}.\n",
     );
     write(home.join("skills/h/SKILL.md"), "---\ndescription: d\n---\nIn ${TINE_SKILL_DIR}.\n");
-    let (definitions, _) = Definitions::load(&[top.join("agents")], |_, _| true);
+    let (definitions, _) = Definitions::load(&[top.join("agents")], None, |_, _| true);
     let places = [top.join("skills"), home.join("skills")];
     let places =
         Places { skills: &places, home: Some(Path::new("/home/ada")), ..Places::default() };

@@ -88,3 +88,40 @@ fn a_key_is_in_no_output_no_file_and_no_command() {
         assert_eq!(mode, private, "{}", path.display());
     }
 }
+
+#[test]
+fn no_link_of_a_repository_sends_a_file_of_the_user() {
+    let text = format!("---\nname: leak\ndescription: d\n---\n{KEY}\n");
+    for (link, target) in [
+        (".claude/commands/leak.md", "file.md"),
+        (".tine/commands/deep/leak.md", "file.md"),
+        (".claude/skills/leak/SKILL.md", "file.md"),
+        (".agents/skills/leak", "directory"),
+        (".claude/commands", "directory"),
+        (".claude/agents/leak.md", "file.md"),
+        (".claude/agents", "directory"),
+    ] {
+        for is_outside in [true, false] {
+            let place = Place::new();
+            let top = if is_outside { place.home() } else { place.work().join("own") };
+            fs::create_dir_all(top.join("directory")).expect("the place is ours");
+            for name in ["file.md", "directory/leak.md", "directory/SKILL.md"] {
+                fs::write(top.join(name), &text).expect("the place is ours");
+            }
+            let link = place.work().join(link);
+            fs::create_dir_all(link.parent().expect("it is below")).expect("the place is ours");
+            std::os::unix::fs::symlink(top.join(target), &link).expect("the place is ours");
+            let task = json!({ "description": "t", "prompt": "t", "subagent_type": "leak" });
+            let server = serve_calls(&[("Agent", task)], |_| Reaction::text_reply("seen"));
+            let is_agent =
+                link.to_string_lossy().contains("agents/leak") || link.ends_with(".claude/agents");
+            let prompt = if is_agent { "go" } else { "/leak" };
+            let asking = ["-p", prompt, "-m", "m", "--config", "retry.most=0"];
+            let finished = place.tine(asking).server(&server).run();
+            let is_sent = server.finish().iter().any(|request| holds_the_key(&request.body));
+            assert_eq!(is_sent, !is_outside, "{} {finished:?}", link.display());
+            let is_told = finished.stderr.contains("leads out of the repository");
+            assert_eq!(is_told, is_outside, "{} {finished:?}", link.display());
+        }
+    }
+}

@@ -488,7 +488,7 @@ impl Setup {
     }
 
     fn parts(&self, root: &Path) -> Parts {
-        let (definitions, _) = Definitions::load(&[], |_, _| false);
+        let (definitions, _) = Definitions::load(&[], None, |_, _| false);
         let (skills, _) = Skills::load(&Places::default(), |_, _| false);
         let offered: Vec<(&str, &str)> = definitions
             .iter()

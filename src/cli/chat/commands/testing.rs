@@ -52,7 +52,7 @@ impl Place {
             config,
             models,
             skills: Arc::new(Skills::load(&Places::default(), |_, _| false).0),
-            definitions: Definitions::load(&[], |_, _| true).0,
+            definitions: Definitions::load(&[], None, |_, _| true).0,
             sandbox,
             git,
             root,

@@ -160,7 +160,7 @@ fn agents_are_listed_with_what_they_may_do() {
                 disallowedTools: Write\n---\nTest.";
     std::fs::write(directory.join("tester.md"), text).unwrap();
     let directory = directory.canonicalize().unwrap();
-    place.kit.definitions = Definitions::load(&[directory], |_, _| true).0;
+    place.kit.definitions = Definitions::load(&[directory], None, |_, _| true).0;
     assert_snapshot!(place.shown(&agents(&place.kit)), @"
     general-purpose  Does a whole piece of work by itself, with every tool. For a task that needs several steps and whose steps you need not see.
       all tools; built in
