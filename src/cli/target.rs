@@ -13,6 +13,8 @@ use tempfile::NamedTempFile;
 
 use super::exit::{Exit, Refusal};
 use super::print;
+use super::start::repository_root;
+use crate::real_path;
 
 /// A file that can be written, as far as that is known before.
 pub(super) struct Target {
@@ -51,6 +53,15 @@ impl Target {
     }
 
     fn read_by(path: &Path, readers: Readers) -> Result<Self, Refusal> {
+        if let Some(outside) = leads_out(path) {
+            let message = format!(
+                "`{}` leads out of this directory by a link, to `{}`",
+                path.display(),
+                outside.display()
+            );
+            return Err(Refusal::new(Exit::BadInput, message)
+                .hint("name another file, or the one that the link leads to"));
+        }
         match probe(path, readers) {
             Ok(open) => Ok(Self { path: path.to_owned(), open, readers }),
             Err(error) => Err(Refusal::cannot_write(Exit::BadInput, path, &error)),
@@ -76,6 +87,18 @@ impl Target {
             None => fs::write(&path, bytes),
         }
     }
+}
+
+/// Returns where a path below the working directory, or the repository around it, leads
+/// if that is elsewhere: a repository may bring a link of any name along.
+fn leads_out(path: &Path) -> Option<PathBuf> {
+    let cwd = std::env::current_dir().ok()?;
+    let root = repository_root(&cwd).unwrap_or_else(|| cwd.clone());
+    let path = cwd.join(path);
+    let parent = path.parent().and_then(|parent| real_path::locate(parent).ok());
+    let is_below = path.starts_with(&root) || parent.is_some_and(|it| it.starts_with(&root));
+    let real = real_path::locate(&path).ok().filter(|_| is_below)?;
+    (!real.starts_with(&root)).then_some(real)
 }
 
 fn probe(path: &Path, readers: Readers) -> io::Result<Option<File>> {

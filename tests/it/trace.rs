@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -41,6 +42,63 @@ fn json_of(place: &Place) -> Value {
     let finished = trace(place, &[ID, "--format", "json"]).exits(0);
     assert_eq!((&*finished.stderr, finished.stdout.lines().count()), ("", 1));
     serde_json::from_str(&finished.stdout).expect("it is JSON")
+}
+
+#[test]
+fn no_trace_leaves_the_repository_by_a_link() {
+    let place = Place::new();
+    batch(&place);
+    fs::create_dir_all(place.work().join(".git")).unwrap();
+    fs::create_dir_all(place.work().join("sub")).unwrap();
+    trace(&place, &["-o", "old.html"]).exits(0);
+    for (name, target, flags) in [
+        ("trace.html", "../page.html", &[][..]),
+        ("trace.html", "../empty.html", &[]),
+        ("trace.html", "../old.html", &[]),
+        ("trace.html", "link.html", &[]),
+        ("out", "../pages", &["-o", "out/x.html"]),
+        ("p.json", "../p.json", &["--format", "perfetto", "-o", "./sub/../p.json"]),
+        ("t.json", "../t.json", &["--format", "json", "-o", "t.json"]),
+    ] {
+        let outside = place.root();
+        fs::create_dir_all(outside.join("pages")).unwrap();
+        fs::write(outside.join("empty.html"), "").unwrap();
+        fs::copy(place.work().join("old.html"), outside.join("old.html")).unwrap();
+        let before = listing(&outside);
+        let link = place.work().join(name);
+        std::os::unix::fs::symlink("../page.html", place.work().join("link.html")).unwrap();
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        let refused = trace(&place, flags).exits(42);
+        assert!(refused.stderr.contains("leads out of this directory by a link"), "{refused:?}");
+        assert_eq!(listing(&outside), before, "{name} {target}");
+        fs::remove_file(link).unwrap();
+        fs::remove_file(place.work().join("link.html")).unwrap();
+    }
+    // From a directory below the root, up to the repository's link.
+    std::os::unix::fs::symlink("../page.html", place.work().join("trace.html")).unwrap();
+    let below = place.tine(["trace", ID, "-o", "../trace.html"]).at(&place.work().join("sub"));
+    below.run().exits(42);
+    assert!(!place.root().join("page.html").exists());
+    fs::remove_file(place.work().join("trace.html")).unwrap();
+    // A link that stays in the repository is followed, and a file elsewhere may be named.
+    std::os::unix::fs::symlink("sub/page.html", place.work().join("trace.html")).unwrap();
+    place.write("sub/page.html", "");
+    trace(&place, &[]).exits(0);
+    assert!(place.read("sub/page.html").expect("it is there").starts_with("<!doctype html>"));
+    let named = place.root().join("named.html");
+    trace(&place, &["-o", named.to_str().unwrap()]).exits(0);
+    assert!(named.exists());
+}
+
+/// What is in a directory beside the places of a test, and how long each file is.
+fn listing(directory: &Path) -> BTreeSet<(PathBuf, u64)> {
+    let entry = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.expect("the place is ours").path();
+        let length = path.metadata().map_or(0, |file| if file.is_file() { file.len() } else { 0 });
+        (path, length)
+    };
+    let read = |path: &Path| fs::read_dir(path).expect("the place is ours").map(entry);
+    read(directory).chain(read(&directory.join("pages"))).collect()
 }
 
 #[test]
