@@ -8,6 +8,7 @@
 
 mod answer;
 mod callback;
+mod direct;
 mod effect;
 mod environment;
 mod files;
@@ -38,6 +39,7 @@ use crate::message::CallId;
 use crate::tool_name::OtherNames;
 
 pub use callback::{Callback, Client};
+pub use direct::DirectCommand;
 pub use effect::{CONTEXT_CAP, Effect, REASON_CAP, Wish};
 pub use environment::environment;
 pub use files::{files_named, names_its_files};

@@ -29,7 +29,6 @@ mod tests;
 mod watched;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,13 +79,32 @@ pub struct Limits {
 pub struct Failed {
     /// In words for people and models.
     pub why: Arc<str>,
-    /// Whether it wants somebody to log in.
-    pub needs_auth: bool,
+    /// What would help.
+    pub cause: Cause,
+}
+
+/// Causes of a server that is not connected, by what would help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It wants a login.
+    NeedsAuth,
+    /// A file that it names has changed since the run began; a new session asks about it.
+    ChangedFile,
+    /// Another attempt may succeed.
+    Other,
 }
 
 impl Failed {
     fn new(why: impl Into<Arc<str>>) -> Self {
-        Self { why: why.into(), needs_auth: false }
+        Self { why: why.into(), cause: Cause::Other }
+    }
+
+    fn changed(file: &str) -> Self {
+        let why = format!(
+            "it is not started, because `{file}` is not what it was when the run began; a new \
+             session asks about the change"
+        );
+        Self { why: why.into(), cause: Cause::ChangedFile }
     }
 }
 
@@ -97,6 +115,7 @@ impl fmt::Display for NoAnswer {
             Self::TooLong => f.write_str("it did not answer in time"),
             Self::Gone(why) => write!(f, "the server is gone: {why}"),
             Self::Refused(why) => f.write_str(why),
+            Self::NotStarted(why) => f.write_str(why),
         }
     }
 }
@@ -166,11 +185,7 @@ impl Servers {
     pub fn none() -> Self {
         let zero = Duration::ZERO;
         let limits = Limits { startup: zero, connect: zero, call: zero };
-        let surroundings = Surroundings {
-            variables: crate::guard::sandbox::Variables::default(),
-            directory: PathBuf::new(),
-        };
-        Self::new(Vec::new(), limits, surroundings)
+        Self::new(Vec::new(), limits, Surroundings::default())
     }
 
     /// Tells whether there are none.

@@ -93,7 +93,7 @@ pub(super) fn hide_configured(config: &Config, environment: &Environment) {
 /// The same for what a server of tools is started with, or reached by.
 pub(super) fn hide_launch(launch: &Launch) {
     match launch {
-        Launch::Program { program: _, arguments, variables, directory: _ } => {
+        Launch::Program { program: _, arguments, variables, directory: _, footing: _ } => {
             // `--api-key=…`
             hide(arguments.iter().filter_map(|argument| Some(argument.split_once('=')?.1)));
             variables.iter().for_each(|(name, value)| hide_variable(name, value));

@@ -231,6 +231,7 @@ fn is_trusted(environment: &Environment, project: &Project, manner: Manner) -> b
         Word::Trusted => return true,
         Word::Nothing if may_ask && is_on_terminal() => {
             super::say(&words(environment, project));
+            changed(store.as_ref(), project).iter().for_each(|line| super::say(line));
             let answer = ask("Trust this, as it is now? [y/N] ");
             if let Some(store) = &store
                 && let Err(error) = store.keep(project, answer)
@@ -241,8 +242,23 @@ fn is_trusted(environment: &Environment, project: &Project, manner: Manner) -> b
         }
         Word::Refused | Word::Nothing => {}
     }
-    super::say(&note(project));
+    let changed = changed(store.as_ref(), project).map(|what| format!(" ({what})"));
+    super::say(&format!("{}{}", note(project), changed.unwrap_or_default()));
     false
+}
+
+/// Maximum files that are named as changed.
+const CHANGED_CAP: usize = 5;
+
+/// Says which files have changed since a repository was trusted.
+pub(super) fn changed(store: Option<&Store>, project: &Project) -> Option<String> {
+    // Why the store cannot be read has been said.
+    let changed = store?.changed(project).ok().filter(|changed| !changed.is_empty())?;
+    let named = changed.iter().take(CHANGED_CAP).map(|path| format!("`{}`", shown(path)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = changed.len().saturating_sub(CHANGED_CAP);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("changed since it was trusted: {named}{more}"))
 }
 
 /// Says in one line that something is not used.
@@ -342,6 +358,8 @@ fn lines(
             // What was TOML is JSON, too.
             let hooks = table.get("hooks").and_then(|hooks| serde_json::to_value(hooks).ok());
             hooks.iter().for_each(|hooks| unknown_files(hooks, &mut powerful));
+            let entries = found.servers();
+            powerful.extend(entries.iter().filter_map(|entry| unknown_program(project, entry)));
             (powerful, others)
         }
         Kind::Hooks => match json_text::parse::<serde_json::Value>(text) {
@@ -362,7 +380,7 @@ fn lines(
         Kind::Skill => {
             (skill::powers(text, path).iter().map(|line| shown(line)).collect(), Vec::new())
         }
-        Kind::Servers => (servers(text), Vec::new()),
+        Kind::Servers => (servers(project, text), Vec::new()),
         Kind::Program => (Vec::new(), vec!["a command that is allowed could run it".to_owned()]),
     }
 }
@@ -387,8 +405,16 @@ fn unknown_files(hooks: &serde_json::Value, lines: &mut Vec<String>) {
     }
 }
 
+/// Says of a server whose files cannot be told from its words that they cannot.
+fn unknown_program(project: &Project, entry: &mcp::Entry) -> Option<String> {
+    let command = entry.program(&project.root)?;
+    let is_placed = entry.directory.as_deref().is_none_or(hook::names_its_files);
+    let is_known = is_placed && command.names_its_files();
+    (!is_known).then(|| shown(&format!("{UNKNOWN_FILES}: {}", command.words.join(" "))))
+}
+
 /// Says what would be started, and where calls would go.
-fn servers(text: &str) -> Vec<String> {
+fn servers(project: &Project, text: &str) -> Vec<String> {
     let entries = match mcp::file::read(text) {
         Ok(entries) => entries,
         Err(why) => return vec![shown(&format!("it {why}, so a run with it would fail"))],
@@ -405,6 +431,9 @@ fn servers(text: &str) -> Vec<String> {
         if let Some(command) = &entry.command {
             let words: Vec<&str> = entry.arguments.iter().map(String::as_str).collect();
             lines.push(shown(&format!("! server `{name}` runs {command} {}", words.join(" "))));
+            let directory = entry.directory.iter();
+            lines.extend(directory.map(|directory| shown(&format!("  in {directory}"))));
+            lines.extend(unknown_program(project, &entry));
         }
         if let Some(url) = &entry.url {
             lines.push(shown(&format!("! server `{name}` is at {url}")));

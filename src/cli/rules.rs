@@ -69,12 +69,7 @@ pub(super) fn policy(
         deny: parse(deny, &flags.disallowed_tools)?,
     };
     let given = project::given(flags)?.unwrap_or_default();
-    let mut roots = vec![root.to_owned()];
-    for directory in flags.add_dir.iter().flat_map(|list| each(list)).chain(given.directories) {
-        roots.push(directory.canonicalize().map_err(|error| {
-            Refusal::new(Exit::Usage, format!("cannot add `{}`: {error}", directory.display()))
-        })?);
-    }
+    let roots = roots(flags, root)?;
     // Whoever writes there decides what later runs may do.
     let own = config_directory(environment).into_iter().chain(trust_file(environment).ok());
     let guarded: Vec<PathBuf> = own.collect();
@@ -95,6 +90,18 @@ pub(super) fn policy(
         Some(Asks::Host) | None => policy,
     };
     Ok((policy.guarding(guarded).keeping(secrets).with_gate(gate), git))
+}
+
+/// Returns the directories that are the workspace: `root`, and those that flags add.
+pub(super) fn roots(flags: &RunFlags, root: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let given = project::given(flags)?.unwrap_or_default();
+    let mut roots = vec![root.to_owned()];
+    for directory in flags.add_dir.iter().flat_map(|list| each(list)).chain(given.directories) {
+        roots.push(directory.canonicalize().map_err(|error| {
+            Refusal::new(Exit::Usage, format!("cannot add `{}`: {error}", directory.display()))
+        })?);
+    }
+    Ok(roots)
 }
 
 /// Reads the rules of settings that a program gives while its session goes on:

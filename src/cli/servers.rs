@@ -9,6 +9,7 @@ use super::args::{RunFlags, Unread};
 use super::debug;
 use super::exit::{Exit, Refusal};
 use super::project::Trusted;
+use super::{rules, start};
 use crate::config::{Config, Environment};
 use crate::mcp::{self, Configured, Entry, Limits, Open, Reached, Servers, Surroundings};
 
@@ -60,6 +61,8 @@ pub(super) fn servers(
     };
     let is_carried = |name: &str| carried.iter().any(|server| server.name == name);
     found.servers.retain(|name, _| !is_carried(name));
+    let roots = rules::roots(flags, root)?;
+    let project = start::repository_root(root).unwrap_or_else(|| root.to_owned());
     let configured = found.servers.into_iter().map(|(name, (entry, origin, whose))| {
         let is_allowed = allowed.is_empty() || allowed.contains(&name);
         let reached = match entry {
@@ -70,7 +73,13 @@ pub(super) fn servers(
             Ok(entry) => match entry.launch(&|name| lookup(name, whose)) {
                 Ok(launch) => {
                     debug::hide_launch(&launch);
-                    Reached::Launch(launch)
+                    let directory = match whose {
+                        Whose::Users => root,
+                        // Its files were trusted from here.
+                        Whose::Projects => &project,
+                    };
+                    // Now, when no agent has done anything yet.
+                    Reached::Launch(launch.watched(directory, &project))
                 }
                 Err(bad) => Reached::Not(bad),
             },
@@ -90,7 +99,8 @@ pub(super) fn servers(
     };
     let secret: Vec<String> = keys.iter().cloned().collect();
     let variables = environment.inherited.without(&secret);
-    let surroundings = Surroundings { variables, directory: root.to_owned() };
+    let workspace = start::whole_workspace(&roots);
+    let surroundings = Surroundings { variables, directory: root.to_owned(), workspace };
     Ok(Servers::new(configured.chain(carried).collect(), limits, surroundings))
 }
 

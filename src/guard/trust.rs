@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 use blake3::Hash;
 
+use crate::mcp;
+
 pub use store::{Store, StoreError, Word};
 
 /// Most bytes of one file whose text counts. Settings that people write are far
@@ -72,6 +74,26 @@ pub struct Found {
     /// What it holds; empty where nobody reads it.
     pub text: String,
     hash: Hash,
+}
+
+impl Found {
+    /// Returns the servers of tools that the file configures and that can be read.
+    #[must_use]
+    pub fn servers(&self) -> Vec<mcp::Entry> {
+        let entries = match self.kind {
+            Kind::Servers => mcp::file::read(&self.text).unwrap_or_default(),
+            Kind::Settings => {
+                let table = self.text.parse::<toml::Table>().unwrap_or_default();
+                let servers = table.get("mcp").and_then(|mcp| mcp.get("servers"));
+                // What was TOML is JSON, too.
+                let servers = servers.and_then(|servers| serde_json::to_value(servers).ok());
+                let servers = servers.as_ref().and_then(serde_json::Value::as_object);
+                servers.map(mcp::file::entries).unwrap_or_default()
+            }
+            Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Program => return Vec::new(),
+        };
+        entries.into_values().filter_map(Result::ok).collect()
+    }
 }
 
 /// Where to look, all of it inside the repository.
@@ -139,6 +161,7 @@ impl Project {
         if looking.project.wants_trust() {
             PROGRAMS.iter().for_each(|directory| looking.programs(Path::new(directory), |_| true));
             looking.what_hooks_run();
+            looking.what_servers_run();
             for directory in &places.skills {
                 let is_text = |path: &Path| path.file_name().is_some_and(|name| name == SKILL);
                 looking.programs(directory, |path| !is_text(path));

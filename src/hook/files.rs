@@ -3,6 +3,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::real_path;
+
 /// The ways to write the project's directory in a command.
 const PROJECT: [&str; 6] = [
     "$CLAUDE_PROJECT_DIR/",
@@ -131,6 +133,17 @@ pub fn files_named(command: &str, root: &Path) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+/// Returns the paths below `project` that words with `..` lead to from `base`.
+pub(super) fn files_above(command: &str, base: &Path, project: &Path) -> Vec<PathBuf> {
+    let goes_up = |word: &&str| word.contains("..");
+    let lead = |word: &str| {
+        let real = real_path::locate(&base.join(word)).ok()?;
+        real.strip_prefix(project).ok().map(Path::to_owned)
+    };
+    let words = command.split(ends_word).chain([command]);
+    words.filter(goes_up).filter_map(lead).collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
-use super::files::{files_named, names_project};
+use super::direct::DirectCommand;
+use super::files::{files_above, files_named, names_project};
 use super::inert::{self, Running};
 use super::{Command, Handler, Hook};
 
@@ -71,35 +72,113 @@ impl Hook {
         let Handler::Command(command) = &self.handler else { return self };
         let directory = self.footing.directory.clone();
         let base = directory.as_deref().unwrap_or(start);
-        let mut files: Vec<Watched> = Vec::new();
-        for Running { text, programs } in parts(command) {
-            let mut watch = |below: Option<&Path>, path: PathBuf| {
-                let is_program = |programs: &Vec<String>| {
-                    programs.iter().any(|program| Path::new(program).ends_with(&path))
-                };
-                let runs = programs.as_ref().is_none_or(is_program);
-                let held = held(&below.unwrap_or(base).join(&path), runs);
-                files.push(Watched { base: below.map(Into::into), path, runs, held });
-            };
-            files_named(&text, base).into_iter().for_each(|path| watch(None, path));
-            if base != project && names_project(&text, project) {
-                let paths = files_named(&text, project).into_iter();
-                paths.for_each(|path| watch(Some(project), path));
-            }
-        }
-        Self { footing: Footing { directory, files: files.into() }, ..self }
+        let files = watched(parts(command), base, project).into();
+        Self { footing: Footing { directory, files }, ..self }
     }
 }
 
+/// Returns the files that the parts of a command may run, and what they hold now. `base`
+/// is where the command runs.
+fn watched(parts: Vec<Running>, base: &Path, project: &Path) -> Vec<Watched> {
+    let named: Vec<Vec<PathBuf>> = parts.iter().map(|part| files_named(&part.text, base)).collect();
+    // Where some of its words may mean a file: `cd tools && ./a`, `--directory tools a.py`.
+    let is_directory = |path: &&PathBuf| base.join(path).is_dir();
+    let within: Vec<&PathBuf> =
+        named.iter().flatten().filter(is_directory).take(DIRECTORIES_CAP).collect();
+    let mut files: Vec<Watched> = Vec::new();
+    for (part, paths) in parts.iter().zip(&named) {
+        let mut watch = |below: Option<&Path>, path: PathBuf, runs: bool| {
+            let at = below.unwrap_or(base);
+            let is_script = path.as_os_str().is_empty() || part.is_first(&path);
+            for path in if is_script { loaded(path, at) } else { vec![path] } {
+                let held = held(&at.join(&path), runs);
+                files.push(Watched { base: below.map(Into::into), path, runs, held });
+            }
+        };
+        for path in paths {
+            let runs = part.may_run(path);
+            let inner = within.iter().map(|directory| directory.join(path));
+            inner.filter(|it| base.join(it).is_file()).for_each(|it| watch(None, it, runs));
+            watch(None, path.clone(), runs);
+        }
+        if part.is_first(Path::new(".")) {
+            watch(None, PathBuf::new(), true);
+        }
+        if base != project && names_project(&part.text, project) {
+            for path in files_named(&part.text, project) {
+                let runs = part.may_run(&path);
+                watch(Some(project), path, runs);
+            }
+        }
+        let runs = part.programs.as_ref();
+        let runs = runs.is_none_or(|programs| programs.iter().any(|it| it.contains("..")));
+        let above = files_above(&part.text, base, project);
+        above.into_iter().for_each(|path| watch(Some(project), path, runs));
+    }
+    files
+}
+
+/// Maximum directories of a command in which its other words are looked for.
+const DIRECTORIES_CAP: usize = 4;
+
+/// What Node and Bun add to the name of a program, and the files that they and Python
+/// run of a directory.
+const SUFFIXES: [&str; 4] = [".js", ".cjs", ".mjs", ".ts"];
+const ENTRIES: [&str; 4] = ["__main__.py", "index.js", "index.ts", "package.json"];
+
+/// Returns the files that an interpreter may load for the script that it is given: that
+/// file, or others in its place.
+fn loaded(script: PathBuf, at: &Path) -> Vec<PathBuf> {
+    if at.join(&script).is_file() {
+        return vec![script];
+    }
+    let with_suffix = SUFFIXES.iter().map(|suffix| {
+        let mut name = script.clone().into_os_string();
+        name.push(suffix);
+        PathBuf::from(name)
+    });
+    let entries = ENTRIES.iter().map(|entry| script.join(entry));
+    with_suffix.chain(entries).chain([script.clone()]).collect()
+}
+
 impl Footing {
+    /// Returns what a program that is started without a shell is held to: the files that
+    /// it names, as they are now. `project` is the root of the repository.
+    #[must_use]
+    pub fn of_program(command: &DirectCommand<'_>, project: &Path) -> Self {
+        let directory = &*command.directory;
+        let files = watched(command.parts(), directory, project).into();
+        Self { directory: Some(directory.into()), files }
+    }
+
+    /// Returns the files that were there and may run.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let files = self.files.iter().filter(|file| file.held != Held::Nothing);
+        files.filter_map(|file| {
+            Some(file.base.as_deref().or(self.directory.as_deref())?.join(&file.path))
+        })
+    }
+
     /// Returns where a command runs for a unit that works in `cwd`.
     pub(super) fn directory<'a>(&'a self, cwd: &'a Path) -> &'a Path {
         self.directory.as_deref().unwrap_or(cwd)
     }
 
-    /// Returns the first file that has changed or come since the run began. One
-    /// that is gone runs nothing, which matters where a hook `must_run`.
+    /// Returns the first file that has changed or come since the run began, as the command
+    /// names it. One that is gone runs nothing, which matters where a hook `must_run`.
     pub(super) async fn changed(&self, cwd: &Path, must_run: bool) -> Option<PathBuf> {
+        self.first_changed(cwd, must_run).await.map(|watched| watched.path)
+    }
+
+    /// Returns where the first file is that has changed or come since a program was held to
+    /// it.
+    pub async fn changed_file(&self) -> Option<PathBuf> {
+        let directory = self.directory.as_deref()?;
+        let Watched { base, path, runs: _, held: _ } = self.first_changed(directory, false).await?;
+        Some(base.as_deref().unwrap_or(directory).join(path))
+    }
+
+    async fn first_changed(&self, cwd: &Path, must_run: bool) -> Option<Watched> {
         if self.files.is_empty() {
             return None;
         }
@@ -109,7 +188,7 @@ impl Footing {
                 let now = held(&base.as_deref().unwrap_or(&directory).join(path), *runs);
                 now != *before && (must_run || now != Held::Nothing)
             });
-            changed.map(|watched| watched.path.clone())
+            changed.cloned()
         });
         looking.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
@@ -122,10 +201,8 @@ fn parts(command: &Command) -> Vec<Running> {
         None => vec![inert::running(&command.text)],
         // A program that a hook is may be one that runs others.
         Some(arguments) => {
-            let words = || std::iter::once(&*command.text).chain(arguments.iter().map(|it| &**it));
-            let programs = inert::programs_among(words());
-            let part = |text: &str| Running { text: text.to_owned(), programs: programs.clone() };
-            words().map(part).collect()
+            let words = std::iter::once(&*command.text).chain(arguments.iter().map(|it| &**it));
+            inert::running_words(&words.collect::<Vec<_>>())
         }
     }
 }

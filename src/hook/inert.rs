@@ -1,6 +1,8 @@
 //! What of a hook's command does not run: what it writes to, and what is read by
 //! programs that do nothing else. Such files change all the time.
 
+use std::path::Path;
+
 use crate::guard::shell::{self, Outline};
 
 /// Programs that run nothing of what is in the files that they are given. Those
@@ -18,6 +20,21 @@ pub(super) struct Running {
     /// The words that surely are programs, or scripts that one of the
     /// interpreters here is given; `None` if any word may be one.
     pub(super) programs: Option<Vec<String>>,
+}
+
+impl Running {
+    /// Returns whether a path that the text names may be a program.
+    pub(super) fn may_run(&self, path: &Path) -> bool {
+        let is_program =
+            |programs: &Vec<String>| programs.iter().any(|it| Path::new(it).ends_with(path));
+        self.programs.as_ref().is_none_or(is_program)
+    }
+
+    /// Returns whether a path is surely a program, and no argument of one.
+    pub(super) fn is_first(&self, path: &Path) -> bool {
+        let first = self.programs.as_ref().and_then(|programs| programs.first());
+        first.is_some_and(|first| Path::new(first).ends_with(path))
+    }
 }
 
 /// Tells what a command for a shell may run. All of it, unless each of its
@@ -38,17 +55,65 @@ pub(super) fn running(text: &str) -> Running {
     Running { text: left, programs: programs.map(|each| each.concat()) }
 }
 
-/// Returns the same of words that no shell reads.
-pub(super) fn programs_among<'a>(words: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
-    programs(&words.map(|word| Ok(word.to_owned())).collect::<Vec<_>>())
+/// Returns the same of words that no shell reads, each word on its own.
+pub(super) fn running_words(words: &[&str]) -> Vec<Running> {
+    let owned: Vec<Result<String, String>> =
+        words.iter().map(|&word| Ok(word.to_owned())).collect();
+    let programs = programs(&owned);
+    // An interpreter may be given any file as a script: `env bash notes.md`.
+    let has_interpreter = words.iter().any(|word| is_interpreter(bare_name(word)));
+    let part = |(index, &word): (usize, &&str)| {
+        let is_read = index > 0 && programs.is_none() && !has_interpreter && is_data(word);
+        let programs = if is_read { Some(Vec::new()) } else { programs.clone() };
+        Running { text: word.to_owned(), programs }
+    };
+    words.iter().enumerate().map(part).collect()
 }
 
-/// Programs that run the first file that they are given, and take what stands
-/// behind it for its arguments.
-const INTERPRETERS: [&str; 14] = [
-    "bash", "bun", "dash", "deno", "fish", "ksh", "lua", "node", "perl", "php", "python",
-    "python3", "ruby", "sh",
+/// Shells.
+const SHELLS: [&str; 6] = ["bash", "dash", "fish", "ksh", "sh", "zsh"];
+
+/// Other programs that run the first file that they are given. All of them take what
+/// follows it for its arguments.
+const INTERPRETERS: [&str; 9] =
+    ["bun", "deno", "lua", "node", "perl", "php", "pypy", "python", "ruby"];
+
+/// Suffixes of files that a program reads or writes, and that say nothing of what it
+/// runs. Such files change all the time.
+const DATA: [&str; 16] = [
+    "csv", "db", "db3", "duckdb", "gguf", "jpg", "jsonl", "log", "md", "ndjson", "parquet", "pdf",
+    "png", "sqlite", "sqlite3", "txt",
 ];
+
+/// Directories of programs that a system or its user has installed.
+const SYSTEM: [&str; 4] = ["/bin/", "/usr/", "/opt/", "/sbin/"];
+
+/// Returns whether a program is a shell.
+pub(super) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+/// Returns whether a program runs the first file that it is given. A version may stand
+/// behind its name: `python3.12`.
+pub(super) fn is_interpreter(name: &str) -> bool {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    is_shell(name) || INTERPRETERS.contains(&plain)
+}
+
+/// Returns the name of a program without the directory of a system.
+pub(super) fn bare_name(program: &str) -> &str {
+    match SYSTEM.iter().any(|directory| program.starts_with(directory)) {
+        true => program.rsplit('/').next().unwrap_or_default(),
+        false => program,
+    }
+}
+
+/// Returns whether a word names a file of data.
+fn is_data(word: &str) -> bool {
+    let suffix = word.rsplit_once('.').map(|(_, suffix)| suffix.to_ascii_lowercase());
+    !word.contains(char::is_whitespace)
+        && suffix.is_some_and(|suffix| DATA.contains(&suffix.as_str()))
+}
 
 /// Returns which words of a command surely are programs, and that no other one
 /// is; `None` if that cannot be told: what `timeout`, `env` or `make` do with
@@ -61,20 +126,25 @@ fn programs(words: &[Result<String, String>]) -> Option<Vec<String>> {
     if reads(words) {
         return Some(Vec::new());
     }
-    let name = written(program);
-    let is_interpreter = |name: &str| INTERPRETERS.contains(&name);
-    if is_interpreter(&name) {
+    let program = written(program);
+    let name = bare_name(&program);
+    if is_interpreter(name) {
         // An option may be all that runs (`-c`), or name what runs before.
         let script = arguments.first().filter(|word| !text_of(word).starts_with(['-', '+']))?;
         // Of these two it is a command of theirs: `bun run x`.
-        let is_script = !matches!(&*name, "bun" | "deno") || text_of(script).contains(['/', '.']);
+        let is_script = !matches!(name, "bun" | "deno") || text_of(script).contains(['/', '.']);
         return is_script.then(|| vec![written(script)]);
     }
     // A program of the project may run what it is given first.
-    let is_system = ["/bin/", "/usr/", "/opt/", "/sbin/"].iter().any(|it| name.starts_with(it));
-    (name.contains('/') && !is_system).then(|| {
-        let argument = arguments.iter().find(|word| !text_of(word).starts_with('-'));
-        std::iter::once(name).chain(argument.map(written)).collect()
+    name.contains('/').then(|| {
+        let mut operands = arguments.iter().filter(|word| !text_of(word).starts_with('-'));
+        let argument = operands.next().map(written).filter(|argument| !is_data(argument));
+        let is_own_interpreter = program.rsplit('/').next().is_some_and(is_interpreter);
+        match argument {
+            // `.venv/bin/python`: what it is given is the program.
+            Some(argument) if is_own_interpreter => vec![argument, program.clone()],
+            argument => std::iter::once(program.clone()).chain(argument).collect(),
+        }
     })
 }
 

@@ -31,7 +31,8 @@ use super::listing::{LISTED_CAP, Listing, TOOLS_CAP};
 use super::name::Label;
 use super::program::{Program, Started, Surroundings};
 use super::watched::{Over, Watched};
-use super::{Failed, failure, http};
+use super::{Cause, Failed, failure, http};
+use crate::path_text;
 
 /// Most pages of a list that are asked for. A server that never ends one is
 /// left at that.
@@ -86,6 +87,8 @@ pub enum NoAnswer {
     Gone(Arc<str>),
     /// The server refused, or answered with something else.
     Refused(String),
+    /// The server is not started, because a file that it names has changed; which one.
+    NotStarted(Arc<str>),
 }
 
 /// Says what a server may be told of its client.
@@ -159,6 +162,10 @@ impl Connection {
             Way::Launch(launch @ Launch::Program { .. }) => {
                 let started = Started::of(launch, surroundings);
                 let started = started.expect("it is a program");
+                // What an agent has written since must not run.
+                if let Some(file) = started.footing.changed_file().await {
+                    return Err(Failed::changed(&path_text::shown(&surroundings.directory, &file)));
+                }
                 let (channel, program) = Program::start(&started, tasks)
                     .map_err(|error| Failed::new(format!("`{}`: {error}", started.program)))?;
                 match shake_hands(handler, Link::new(channel, Arc::clone(noise))).await {
@@ -306,7 +313,7 @@ impl Connection {
             (NoAnswer::Cancelled, Some(handle)) => self.tell_cancelled(handle, "cancelled"),
             (NoAnswer::TooLong, Some(handle)) => self.tell_cancelled(handle, "it took too long"),
             (NoAnswer::Cancelled | NoAnswer::TooLong, None)
-            | (NoAnswer::Gone(_) | NoAnswer::Refused(_), _) => {}
+            | (NoAnswer::Gone(_) | NoAnswer::Refused(_) | NoAnswer::NotStarted(_), _) => {}
         }
         Err(ended)
     }
@@ -370,7 +377,10 @@ where
     let (transport, over) = Watched::new(transport, Arc::clone(&handler.elicitations));
     let running = rmcp::serve_client(handler, transport).await;
     let running = running.map_err(|error| Failed {
-        needs_auth: error.is_authorization_required(),
+        cause: match error.is_authorization_required() {
+            true => Cause::NeedsAuth,
+            false => Cause::Other,
+        },
         why: over.why().unwrap_or_else(|| failure::of_handshake(&error)).into(),
     })?;
     Ok((running, over))

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 use super::failure::without_secrets;
+use crate::hook::{DirectCommand, Footing};
 
 /// A server as it was written. `${NAME}` stands for variables still.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -62,6 +63,8 @@ pub enum Launch {
         variables: BTreeMap<String, String>,
         /// Where it starts; `None` for the working directory.
         directory: Option<PathBuf>,
+        /// The files that it names, as they must be when it is started.
+        footing: Footing,
     },
     /// It listens somewhere, and is spoken to by streamable HTTP.
     Http {
@@ -76,7 +79,7 @@ pub enum Launch {
 impl fmt::Debug for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Program { program, arguments, variables, directory } => f
+            Self::Program { program, arguments, variables, directory, footing: _ } => f
                 .debug_struct("Program")
                 .field("program", program)
                 .field("arguments", &arguments.len())
@@ -108,7 +111,49 @@ impl BadEntry {
     }
 }
 
+impl Launch {
+    /// Returns the same server, started in `directory` or a place relative to it, and held
+    /// to what the files of the project that it names hold now.
+    #[must_use]
+    pub fn watched(self, directory: &Path, project: &Path) -> Self {
+        match self {
+            Self::Program { program, arguments, variables, directory: own, footing: _ } => {
+                let directory = own.map_or(directory.to_owned(), |own| directory.join(own));
+                let command = DirectCommand {
+                    words: words(&program, &arguments),
+                    variables: pairs(&variables),
+                    directory: directory.clone(),
+                };
+                let footing = Footing::of_program(&command, project);
+                let directory = Some(directory);
+                Self::Program { program, arguments, variables, directory, footing }
+            }
+            Self::Http { .. } => self,
+        }
+    }
+}
+
+fn words<'a>(program: &'a str, arguments: &'a [String]) -> Vec<&'a str> {
+    std::iter::once(program).chain(arguments.iter().map(String::as_str)).collect()
+}
+
+fn pairs(variables: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
+    variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+}
+
 impl Entry {
+    /// Returns the program that is started for the server, in `root` or a place relative to
+    /// it, with all words as they are written; `None` if it listens somewhere.
+    #[must_use]
+    pub fn program(&self, root: &Path) -> Option<DirectCommand<'_>> {
+        let directory = self.directory.as_ref();
+        Some(DirectCommand {
+            words: words(self.command.as_ref()?, &self.arguments),
+            variables: pairs(&self.variables),
+            directory: directory.map_or(root.to_owned(), |directory| root.join(directory)),
+        })
+    }
+
     /// Returns how the server is reached. `lookup` knows the variables of this
     /// process.
     ///
@@ -138,6 +183,7 @@ impl Entry {
                         Some(directory) => Some(text("cwd", directory)?.into()),
                         None => None,
                     },
+                    footing: Footing::default(),
                 })
             }
             (None, Some(url)) => {

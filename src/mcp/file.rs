@@ -28,7 +28,12 @@ pub fn read(text: &str) -> Result<BTreeMap<String, Result<Entry, BadEntry>>, Str
     if servers.len() > SERVERS_CAP {
         return Err(format!("has more than {SERVERS_CAP} servers"));
     }
-    Ok(servers.iter().map(|(name, value)| (name.clone(), entry(value))).collect())
+    Ok(entries(servers))
+}
+
+/// Reads servers, each by its name.
+pub fn entries(servers: &Map<String, Value>) -> BTreeMap<String, Result<Entry, BadEntry>> {
+    servers.iter().map(|(name, value)| (name.clone(), entry(value))).collect()
 }
 
 fn entry(value: &Value) -> Result<Entry, BadEntry> {

@@ -19,7 +19,7 @@ use super::listing::Listing;
 use super::name::Label;
 use super::program::Surroundings;
 use super::server::State;
-use super::{Failed, Limits};
+use super::{Cause, Failed, Limits};
 
 /// How often a server that has died is started again before the call that wants
 /// it fails.
@@ -166,7 +166,7 @@ impl Keeper {
             }
         }
         if self.deaths >= DEATHS_CAP {
-            return Err(Failed { why: self.why(), needs_auth: false });
+            return Err(Failed::new(self.why()));
         }
         if let Some((until, failed)) = &self.rests_until
             && Instant::now() < *until
@@ -209,7 +209,9 @@ impl Keeper {
                     return Ok(connection);
                 }
                 Err(failed)
-                    if attempt == tries || failed.needs_auth || Instant::now() + wait >= until =>
+                    if attempt == tries
+                        || failed.cause != Cause::Other
+                        || Instant::now() + wait >= until =>
                 {
                     self.rests_until = Some((Instant::now() + REST, failed.clone()));
                     self.fail(&failed);
@@ -277,7 +279,10 @@ impl Keeper {
         let why = Arc::clone(&failed.why);
         let server = &self.kept.label.whole;
         tracing::debug!(target: "tine::mcp", %server, %why, "a server of tools is given up");
-        let state = if failed.needs_auth { State::NeedsAuth(why) } else { State::Failed(why) };
+        let state = match failed.cause {
+            Cause::NeedsAuth => State::NeedsAuth(why),
+            Cause::ChangedFile | Cause::Other => State::Failed(why),
+        };
         self.state.send_replace(state);
     }
 

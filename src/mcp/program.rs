@@ -5,8 +5,9 @@
 //! and its last words say why it ended.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -23,7 +24,10 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::entry::Launch;
 use super::link::{Channel, FarEnds, MESSAGE_CAP, channel};
+use crate::guard::SearchPath;
 use crate::guard::sandbox::Variables;
+use crate::guard::shell::is_executable;
+use crate::hook::Footing;
 use crate::reaper;
 
 /// How long a server may take to end once its input has: most do at once.
@@ -47,12 +51,14 @@ const ENDLESS_CAP: usize = 1024 * 1024;
 const BUFFER: usize = 64 * 1024;
 
 /// What every server is started with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// The variables that it may inherit.
     pub variables: Variables,
     /// Where it starts, if its entry does not say.
-    pub directory: std::path::PathBuf,
+    pub directory: PathBuf,
+    /// The directories that may not provide its program.
+    pub workspace: Vec<PathBuf>,
 }
 
 /// A server that runs. It ends, with all it has started, once this is dropped.
@@ -68,7 +74,8 @@ impl Program {
     ///
     /// If there is no such program, or it cannot be started.
     pub(super) fn start(launch: &Started<'_>, tasks: &TaskTracker) -> io::Result<(Channel, Self)> {
-        let Started { program, arguments, variables, directory, surroundings } = launch;
+        let Started { program, arguments, variables, directory, footing: _, surroundings } = launch;
+        let search = launch.search_path();
         let mut command = Command::new(program);
         command
             .args(*arguments)
@@ -81,7 +88,10 @@ impl Program {
             .stderr(Stdio::piped())
             .process_group(0);
         reaper::start();
-        let child = command.spawn()?;
+        if let Some(search) = &search {
+            command.env("PATH", search.without_workspace());
+        }
+        let child = command.spawn().map_err(|error| explain(error, program, search.as_ref()))?;
         let (channel, far) = channel();
         let stop = CancellationToken::new();
         // Whoever waits for the end of all servers waits for this one, too.
@@ -102,6 +112,7 @@ pub(super) struct Started<'a> {
     pub(super) arguments: &'a [String],
     pub(super) variables: &'a std::collections::BTreeMap<String, String>,
     pub(super) directory: Option<&'a Path>,
+    pub(super) footing: &'a Footing,
     pub(super) surroundings: &'a Surroundings,
 }
 
@@ -109,15 +120,37 @@ impl<'a> Started<'a> {
     /// `None` if it is no program.
     pub(super) fn of(launch: &'a Launch, surroundings: &'a Surroundings) -> Option<Self> {
         match launch {
-            Launch::Program { program, arguments, variables, directory } => Some(Self {
+            Launch::Program { program, arguments, variables, directory, footing } => Some(Self {
                 program,
                 arguments,
                 variables,
                 directory: directory.as_deref(),
+                footing,
                 surroundings,
             }),
             Launch::Http { .. } => None,
         }
+    }
+
+    /// Returns where its program and those that it starts by name are looked for; `None`
+    /// without a `PATH`.
+    fn search_path(&self) -> Option<SearchPath> {
+        let own = self.variables.get("PATH").map(OsStr::new);
+        let path = own.or_else(|| self.surroundings.variables.path())?;
+        Some(SearchPath::split(path, &self.surroundings.workspace))
+    }
+}
+
+/// Says of a program that only the workspace has why it is not started.
+fn explain(error: io::Error, program: &str, search: Option<&SearchPath>) -> io::Error {
+    let is_name = error.kind() == io::ErrorKind::NotFound && !program.contains('/');
+    let inside = search.filter(|_| is_name).into_iter().flat_map(|search| &search.inside);
+    match inside.map(|directory| directory.join(program)).find(|file| is_executable(file)) {
+        Some(file) => io::Error::other(format!(
+            "`PATH` only has `{}`, which is in the workspace; give its path as the command",
+            file.display()
+        )),
+        None => error,
     }
 }
 

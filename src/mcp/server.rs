@@ -16,7 +16,6 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Limits;
 use super::connection::{Connection, NoAnswer, Way};
 use super::elicitation::People;
 use super::keeper::{Ask, Keeper, Kept};
@@ -24,6 +23,7 @@ use super::link::Noise;
 use super::listing::Listing;
 use super::name::{self, Label};
 use super::program::Surroundings;
+use super::{Cause, Failed, Limits};
 use crate::event::ServerStatus;
 use crate::tool_name::OtherName;
 
@@ -257,6 +257,7 @@ impl Server {
         keeper.send(Ask::Connection(reply)).await.map_err(|_| gone())?;
         match connection.await {
             Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(Failed { why, cause: Cause::ChangedFile })) => Err(NoAnswer::NotStarted(why)),
             Ok(Err(failed)) => Err(NoAnswer::Refused(failed.why.to_string())),
             Err(_) => Err(gone()),
         }

@@ -117,11 +117,7 @@ fn servers(played: &[(&str, &Arc<Playing>)]) -> Servers {
         connect: Duration::from_secs(30),
         call: Duration::from_secs(60),
     };
-    let surroundings = Surroundings {
-        variables: crate::guard::sandbox::Variables::default(),
-        directory: PathBuf::from("/"),
-    };
-    Servers::new(configured.collect(), limits, surroundings)
+    Servers::new(configured.collect(), limits, Surroundings::default())
 }
 
 fn statuses(servers: &Servers) -> Vec<(String, ServerStatus)> {
@@ -332,11 +328,7 @@ fn one(free: &Arc<Free>, limits: Limits) -> Servers {
         origin: "a test".to_owned(),
         reached: Reached::Channel(Arc::clone(free) as Arc<dyn Open>),
     };
-    let surroundings = Surroundings {
-        variables: crate::guard::sandbox::Variables::default(),
-        directory: PathBuf::from("/"),
-    };
-    Servers::new(vec![configured], limits, surroundings)
+    Servers::new(vec![configured], limits, Surroundings::default())
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,9 +42,10 @@ pub(super) async fn fill(
             let got = server.prompt(&offer.remote, arguments, cancel).await;
             let got = got.map_err(|why| match why {
                 NoAnswer::Cancelled => Outcome::Cancelled { ran: true },
-                why @ (NoAnswer::TooLong | NoAnswer::Gone(_) | NoAnswer::Refused(_)) => {
-                    failed(format!("the prompt `/{name}`: {why}"))
-                }
+                why @ (NoAnswer::TooLong
+                | NoAnswer::Gone(_)
+                | NoAnswer::Refused(_)
+                | NoAnswer::NotStarted(_)) => failed(format!("the prompt `/{name}`: {why}")),
             })?;
             mcp::prompt(&got).map_err(|why| failed(format!("the prompt `/{name}`: {why}")))?.into()
         }
@@ -147,9 +148,12 @@ async fn read(
     match server.read(uri, cancel).await {
         Ok(result) => mcp::resource(&result).map_err(Some),
         Err(NoAnswer::Cancelled) => Err(None),
-        Err(why @ (NoAnswer::TooLong | NoAnswer::Gone(_) | NoAnswer::Refused(_))) => {
-            Err(Some(why.to_string()))
-        }
+        Err(
+            why @ (NoAnswer::TooLong
+            | NoAnswer::Gone(_)
+            | NoAnswer::Refused(_)
+            | NoAnswer::NotStarted(_)),
+        ) => Err(Some(why.to_string())),
     }
 }
 

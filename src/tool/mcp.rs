@@ -91,16 +91,23 @@ impl Tool for Served {
             let started = Instant::now();
             let people = Person { context, call, tool: &self.tool };
             let answer = kept.call((&self.tool.remote, arguments), &people, &context.cancel).await;
-            if let Some(what) = kept.take_warning() {
+            let refusal = match &answer {
+                Err(NoAnswer::NotStarted(why)) => Some(why.to_string()),
+                Ok(_) | Err(_) => None,
+            };
+            for what in kept.take_warning().into_iter().chain(refusal) {
                 let text = format!("the server `{}`: {what}", kept.name).into();
                 context.line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
             }
             match answer {
                 Ok(result) => Ok(mcp::output(&result, context.takes_images)),
                 Err(NoAnswer::Cancelled) => Err(ToolError::Cancelled { after: started.elapsed() }),
-                Err(why @ (NoAnswer::TooLong | NoAnswer::Gone(_) | NoAnswer::Refused(_))) => {
-                    Err(ToolError::tell(format!("The server `{server}` gave no result: {why}")))
-                }
+                Err(
+                    why @ (NoAnswer::TooLong
+                    | NoAnswer::Gone(_)
+                    | NoAnswer::Refused(_)
+                    | NoAnswer::NotStarted(_)),
+                ) => Err(ToolError::tell(format!("The server `{server}` gave no result: {why}"))),
             }
         })
     }

@@ -1,6 +1,7 @@
 //! Servers of tools: real ones from npm, and one that does what it is told to,
 //! behind the binary and on the wire.
 
+mod changed;
 mod names;
 mod offers;
 mod serve;

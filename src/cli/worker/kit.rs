@@ -29,7 +29,7 @@ use crate::fanout::{Fanout, FindModel, Local, Parking, Pool, Surroundings, Workt
 use crate::fleet::ground::RUNS;
 use crate::fleet::packet::{Bounds, Packet};
 use crate::fleet::permits::Permits;
-use crate::guard::sandbox::{Insistence, Sandbox, Variables};
+use crate::guard::sandbox::{Insistence, Sandbox};
 use crate::guard::{Mode, Policy};
 use crate::hook::Hooks;
 use crate::mcp;
@@ -300,8 +300,8 @@ fn check_version(packet: &Packet) -> Result<(), Refusal> {
 fn no_servers(root: &Path) -> mcp::Servers {
     let nothing = Duration::ZERO;
     let limits = mcp::Limits { startup: nothing, connect: nothing, call: nothing };
-    let variables = Variables::new(Vec::new());
-    let surroundings = mcp::Surroundings { variables, directory: root.to_owned() };
+    let surroundings =
+        mcp::Surroundings { directory: root.to_owned(), ..mcp::Surroundings::default() };
     mcp::Servers::new(Vec::new(), limits, surroundings)
 }
 

@@ -14,8 +14,9 @@ use nix::sys::stat::Mode;
 use serde_json::Value;
 
 use crate::front_matter::is_passed_over;
-use crate::hook;
+use crate::hook::{self, Footing};
 use crate::json_text;
+use crate::mcp::Entry;
 
 use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, PROGRAMS_CAP, Project, SKILL};
 
@@ -84,6 +85,34 @@ impl Looking {
             let is_file = root.join(&path).symlink_metadata().is_ok_and(|file| !file.is_dir());
             if is_file && !is_known {
                 self.program(&path);
+            }
+        }
+    }
+
+    /// Takes the files that the commands of servers run, as far as they tell.
+    pub(super) fn what_servers_run(&mut self) {
+        let root = self.project.root.clone();
+        let entries: Vec<Entry> = self.project.found.iter().flat_map(Found::servers).collect();
+        for command in entries.iter().filter_map(|entry| entry.program(&root)) {
+            for file in Footing::of_program(&command, &root).files() {
+                self.file_of_server(&file);
+            }
+        }
+    }
+
+    /// Takes a file that a server runs. A link may lead out of the repository, as the
+    /// interpreter of a virtual environment does: then it is known by where it leads.
+    fn file_of_server(&mut self, file: &Path) {
+        let root = self.project.root.clone();
+        let (Ok(path), Ok(real)) = (file.strip_prefix(&root), file.canonicalize()) else { return };
+        if self.project.found.iter().any(|found| found.path == path) {
+            return;
+        }
+        match real.strip_prefix(&root) {
+            Ok(below) => self.program_at(path, &below.to_owned()),
+            Err(_) => {
+                let hash = blake3::hash(real.as_os_str().as_encoded_bytes());
+                self.take_program(path, hash);
             }
         }
     }
@@ -165,15 +194,21 @@ impl Looking {
 
     /// Takes a program, or whatever else lies beside some.
     fn program(&mut self, path: &Path) {
-        let found = |hash| {
-            let (path, text) = (path.to_owned(), String::new());
-            Found { path, kind: Kind::Program, text, hash }
-        };
-        match self.hash(path) {
-            Ok(Some(hash)) => self.project.found.push(found(hash)),
+        self.program_at(path, path);
+    }
+
+    /// Takes a program whose contents are those of another file.
+    fn program_at(&mut self, path: &Path, contents: &Path) {
+        match self.hash(contents) {
+            Ok(Some(hash)) => self.take_program(path, hash),
             Ok(None) => {}
             Err(error) => self.refuse(path, &error),
         }
+    }
+
+    fn take_program(&mut self, path: &Path, hash: Hash) {
+        let (path, text) = (path.to_owned(), String::new());
+        self.project.found.push(Found { path, kind: Kind::Program, text, hash });
     }
 
     /// Returns the hash of what runs if a path does; `None` if there is nothing.

@@ -115,6 +115,21 @@ impl Store {
         })
     }
 
+    /// Returns the files of a project that was trusted which have changed or come since.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Store::word`].
+    pub fn changed(&self, project: &Project) -> Result<Vec<String>, StoreError> {
+        self.outside(&project.root)?;
+        let entries = self.read()?;
+        let trusted = entries.get(&key(&project.root)).filter(|entry| entry.is_trusted);
+        let Some(entry) = trusted else { return Ok(Vec::new()) };
+        let is_same = |path: &String, hash: &String| entry.files.get(path) == Some(hash);
+        let changed = current(project).into_iter().filter(|(path, hash)| !is_same(path, hash));
+        Ok(changed.map(|(path, _)| path).collect())
+    }
+
     /// Keeps what the user says of a project as it was read.
     ///
     /// # Errors
