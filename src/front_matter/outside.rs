@@ -5,8 +5,8 @@ use std::path::Path;
 use super::Problem;
 
 /// Returns whether a file that is listed in `bounds`, the root of a repository, leads out
-/// of it: such a link would send a private file to a provider. Where it leads must be
-/// known. A file that is listed elsewhere is the user's own.
+/// of it: such a link would send a private file to a provider. A file that is
+/// listed elsewhere is the user's own.
 pub fn leads_out(path: &Path, bounds: Option<&Path>) -> bool {
     let Some(bounds) = bounds.filter(|bounds| path.starts_with(bounds)) else { return false };
     match (path.canonicalize(), bounds.canonicalize()) {
