@@ -618,7 +618,8 @@ mod tests {
             let names = definitions.names().into_iter().skip(built_in().len());
             (names.collect::<Vec<_>>(), problems.len())
         };
-        assert_eq!(names(Some(&*root.join("repo"))), (vec!["repo-c.md".to_owned()], 3));
+        let repository = root.join("repo");
+        assert_eq!(names(Some(&*repository)), (vec!["repo-c.md".to_owned()], 3));
         assert_eq!(names(None).0.len(), 3, "the attack is alive");
     }
 }
