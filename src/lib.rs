@@ -10,6 +10,7 @@ pub mod code;
 pub mod diff;
 pub mod event;
 pub mod findings;
+pub mod invisible;
 pub mod json_schema;
 pub mod json_text;
 pub mod look_alike;

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use crate::invisible::is_invisible;
 use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
@@ -280,20 +281,13 @@ fn plain_of(c: char) -> Option<&'static str> {
         | '\u{202f}'
         | '\u{205f}'
         | '\u{3000}' => " ",
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{61c}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{2064}'
-        | '\u{2066}'..='\u{2069}'
-        | '\u{fe00}'..='\u{fe0f}'
-        | '\u{feff}' => "",
+        '\u{fe0e}' | '\u{fe0f}' => "",
         '\u{2018}'..='\u{201b}' | '\u{2032}' | '\u{2bc}' => "'",
         '\u{201c}'..='\u{201f}' | '\u{2033}' => "\"",
         '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => "-",
         '\u{2026}' => "...",
+        // What a model is sent is without these.
+        c if is_invisible(c) => "",
         _ => return None,
     })
 }
@@ -319,6 +313,7 @@ mod tests {
             ("\u{1112}\u{1161}\u{11ab}", "\u{d55c}"),
             ("ｆｎ（ａ）", "fn(a)"),
             ("1\u{2013}2 \u{2014} a\u{2212}b\u{2026}", "1-2 - a-b..."),
+            ("tag\u{e0041}ged\u{17b4}\u{e0100}\u{fff0}", "tagged"),
             ("q\u{323}\u{307}", "q\u{323}\u{307}"),
             ("q\u{307}\u{323}", "q\u{323}\u{307}"),
         ] {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Image;
+use crate::invisible::without_invisible;
 
 /// What stands between two texts that become one.
 const BETWEEN: &str = "\n\n";
@@ -87,6 +88,16 @@ impl Prompt {
             }
         };
         Self { text, images }
+    }
+
+    /// Returns the prompt without invisible characters; if there were any, a notice at
+    /// its end says so.
+    pub(super) fn into_visible(self) -> Self {
+        let (visible, removed) = without_invisible(&self.text);
+        let Some(notice) = removed.notice() else { return self };
+        let moved = |placed: &Placed| placed.image.placed(removed.moved(placed.at));
+        let images = self.images.iter().map(moved).collect();
+        Self { text: format!("{visible}\n\n{notice}").into(), images }
     }
 
     /// Returns its text, with some words in the place of each image.

@@ -3,18 +3,17 @@
 //! Models, tools and files can hold sequences that move the cursor, set the
 //! clipboard, hide text or turn it round. Whatever a terminal would obey or
 //! not show is written as an escape such as `\u{1b}`. This file decides which
-//! characters those are; the callers decide what is shown at all. `shaping` knows where
-//! such a character belongs to ordinary text.
+//! characters those are; the callers decide what is shown at all. `invisible` knows those
+//! without a shape, and where such a character belongs to ordinary text.
 
 mod pieces;
-mod shaping;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+pub use crate::invisible::Neighbour;
+use crate::invisible::{is_invisible, shapes};
 pub use pieces::SafePieces;
-pub use shaping::Neighbour;
-use shaping::shapes;
 
 /// Returns `text` as one line: line breaks and tabs are shown as escapes too.
 #[must_use]
@@ -73,21 +72,7 @@ pub fn is_hidden(character: char) -> bool {
         '\n' | '\t' => false,
         // C0, DEL and C1: with ESC, CSI, OSC and DCS gone no sequence begins.
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
-        // Soft hyphen, grapheme joiner, Hangul fillers, Mongolian separator.
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{180e}' => {
-            true
-        }
-        // Marks, embeddings, overrides and isolates that turn text round.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' => true,
-        // Zero width, invisible operators and the isolates among them.
-        '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => true,
-        // Line and paragraph separators, annotation marks.
-        '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}' => true,
-        // Variation selectors; FE0E and FE0F only choose between text and emoji.
-        '\u{fe00}'..='\u{fe0d}' | '\u{e0100}'..='\u{e01ef}' => true,
-        // Tag characters: a second, invisible alphabet.
-        '\u{e0000}'..='\u{e007f}' => true,
-        _ => false,
+        _ => is_invisible(character),
     }
 }
 
@@ -148,6 +133,10 @@ mod tests {
         check("a\u{200b}b\u{feff}", "a\\u{200b}b\\u{feff}");
         check("\u{e0068}\u{e0069}", "\\u{e0068}\\u{e0069}");
         check("x\u{e0100}", "x\\u{e0100}");
+        check("\u{17b4}\u{17b5}", "\\u{17b4}\\u{17b5}");
+        check("a\u{180f}\u{fff0}\u{fff8}", "a\\u{180f}\\u{fff0}\\u{fff8}");
+        check("\u{e0080}\u{e0fff}\u{2065}", "\\u{e0080}\\u{e0fff}\\u{2065}");
+        check("\u{1d173}\u{1bca0}", "\\u{1d173}\\u{1bca0}");
     }
 
     #[test]
@@ -163,6 +152,7 @@ mod tests {
             "\u{200f}שלום\u{200f}",
             "م\u{61c}1",
             "葛\u{e0100}城 神\u{fe00}",
+            "ᠠ\u{180b}ᠡ\u{180f}",
         ] {
             assert_eq!(line(ordinary), ordinary);
             assert_eq!(text(ordinary), ordinary);

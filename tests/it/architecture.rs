@@ -13,6 +13,7 @@ const LAYERS: [&[&str]; 9] = [
         "diff",
         "event",
         "findings",
+        "invisible",
         "json_schema",
         "json_text",
         "look_alike",

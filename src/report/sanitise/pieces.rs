@@ -1,7 +1,7 @@
 //! A text that comes in pieces, made safe for a terminal.
 
-use super::shaping::{Neighbour, is_undecided};
 use super::text_between;
+use crate::invisible::{Neighbour, is_undecided};
 
 /// Makes pieces of a text safe as if it came whole.
 #[derive(Debug, Clone)]

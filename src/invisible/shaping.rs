@@ -27,13 +27,13 @@ impl Neighbour {
 
 /// Returns whether the character after it decides if this character is ordinary.
 #[must_use]
-pub(super) fn is_undecided(character: char) -> bool {
+pub fn is_undecided(character: char) -> bool {
     is_joiner(character) || is_mark(character)
 }
 
 /// Returns whether a hidden character has its ordinary place between these two.
 #[must_use]
-pub(super) fn shapes(before: Neighbour, character: char, after: Neighbour) -> bool {
+pub fn shapes(before: Neighbour, character: char, after: Neighbour) -> bool {
     match character {
         _ if is_joiner(character) => {
             let in_letters = before.fits(joins) && after.fits(joins);
@@ -45,7 +45,7 @@ pub(super) fn shapes(before: Neighbour, character: char, after: Neighbour) -> bo
         }
         _ if is_mark(character) => {
             let is_beside_text = |it: Neighbour| match it {
-                Neighbour::Is(beside) => !super::is_hidden(beside),
+                Neighbour::Is(beside) => !is_hidden(beside),
                 Neighbour::Nothing => false,
                 Neighbour::Unknown => true,
             };
@@ -54,8 +54,15 @@ pub(super) fn shapes(before: Neighbour, character: char, after: Neighbour) -> bo
         }
         // Forms of ideographs, of which names are written; fonts know a few for each.
         '\u{fe00}'..='\u{fe02}' | '\u{e0100}'..='\u{e010f}' => before.fits(is_ideograph),
+        // Forms of Mongolian letters.
+        '\u{180b}'..='\u{180d}' | '\u{180f}' => before.fits(is_mongolian),
         _ => false,
     }
+}
+
+/// Returns whether a neighbour has no shape, so that a mark beside it hides something.
+fn is_hidden(character: char) -> bool {
+    super::is_invisible(character) || (character.is_control() && !"\n\t".contains(character))
 }
 
 fn after_is_undecided(after: Neighbour) -> bool {
@@ -76,7 +83,7 @@ fn is_mark(character: char) -> bool {
 /// Returns whether a character belongs to a script whose letters change their form
 /// next to each other.
 fn joins(character: char) -> bool {
-    !super::is_hidden(character)
+    !is_hidden(character)
         && matches!(character,
             // Arabic, Syriac, Thaana, N'Ko, Mandaic, and the forms of Arabic.
             '\u{620}'..='\u{669}' | '\u{66e}'..='\u{6d3}' | '\u{6d5}'..='\u{6ff}'
@@ -138,6 +145,10 @@ fn is_virama(character: char) -> bool {
             | '\u{1172b}'
             | '\u{11839}'
     )
+}
+
+fn is_mongolian(character: char) -> bool {
+    matches!(character, '\u{1820}'..='\u{18aa}')
 }
 
 fn is_pictograph(character: char) -> bool {
