@@ -6,6 +6,8 @@
 //! the page is gone through once, in time that grows as its length does, and is
 //! written anew: whatever tags the library finds in it were put there here.
 
+mod hidden;
+
 use std::collections::BTreeSet;
 
 use memchr::memmem;
@@ -40,6 +42,8 @@ pub(super) struct Fenced {
     pub(super) title: Option<String>,
     /// Whether something is left out because there is too much of it.
     pub(super) is_cut: bool,
+    /// Whether elements are left out that the page does not show.
+    pub(super) has_hidden: bool,
 }
 
 /// What becomes of an element.
@@ -114,9 +118,11 @@ pub(super) fn fence(html: &str, base: &Url) -> Fenced {
         endless: BTreeSet::new(),
         tags: 0,
         title: None,
+        has_hidden: false,
     };
     let is_cut = fence.go_through(html);
-    Fenced { html: fence.out, title: fence.title.filter(|title| !title.is_empty()), is_cut }
+    let title = fence.title.filter(|title| !title.is_empty());
+    Fenced { html: fence.out, title, is_cut, has_hidden: fence.has_hidden }
 }
 
 struct Fence<'a> {
@@ -130,6 +136,7 @@ struct Fence<'a> {
     endless: BTreeSet<String>,
     tags: usize,
     title: Option<String>,
+    has_hidden: bool,
 }
 
 impl Fence<'_> {
@@ -162,6 +169,13 @@ impl Fence<'_> {
 
     /// Takes a start tag; returns what is left to go through.
     fn start<'h>(&mut self, fate: Fate, tag: &Tag<'h>, behind: &'h str) -> &'h str {
+        if fate != Fate::Raw && hidden::is_hidden(tag) {
+            if hidden::is_void(&tag.name) {
+                return behind;
+            }
+            self.has_hidden = true;
+            return hidden::behind(behind, tag, &self.open, &mut self.tags);
+        }
         match fate {
             Fate::Goes => {}
             Fate::Raw => {
@@ -429,6 +443,47 @@ mod tests {
         check("a<script>never ends", "a");
         check("a<svg>never ends", "anever ends");
         check("<code class='hl language-rust'>x</code>", "<code class=\"language-rust\">x</code>");
+    }
+
+    #[test]
+    fn what_the_page_does_not_show_is_left_out() {
+        for hidden in [
+            "<div style='display:none'>no</div>",
+            "<DIV STYLE=\"color:red; Display : NONE !important\">no<div>no</div>no</DIV>",
+            "<span hidden>no</span>",
+            "<span style='visibility:hidden'>no<span>no</span><br>no</span>",
+            "<p hidden>no<b>no</b></p>",
+            "<custom-tag style=font-size:0px>no<script></custom-tag></script>no</custom-tag>",
+            "<i style='opacity:0.0'>no<!-- </i> -->no</i>",
+            "<section hidden=''>no<section>no</section><input hidden><p>no</section>",
+            "<a style='content-visibility:hidden' href=x>no</a>",
+        ] {
+            let page = fenced(&format!("<div>a{hidden}b</div>c"));
+            assert_eq!(page.html, "<div>ab</div>c", "{hidden}");
+            assert!(page.has_hidden, "{hidden}");
+        }
+        check("<ul><li hidden>no<ul><li>no</ul>no<li>b</ul>c", "<ul><li>b</ul>c");
+        check("<p hidden>no<div>b</div>", "<div>b</div>");
+        check("<div><span hidden>no</div>b", "<div></div>b");
+        check("<dl><dt hidden>no<dd>b</dl>", "<dl><dd>b</dl>");
+        check("a<div hidden>never ends<b>", "a");
+        check("a<img hidden src=x>b", "ab");
+    }
+
+    #[test]
+    fn what_only_looks_hidden_stays() {
+        for (shown, text) in [
+            ("<b hidden=until-found>x</b>", "<strong>x</strong>"),
+            ("<b style='display:block'>x</b>", "<strong>x</strong>"),
+            ("<b style='opacity:0.5;font-size:10px'>x</b>", "<strong>x</strong>"),
+            ("<b data-hidden title='hidden'>x</b>", "<strong>x</strong>"),
+            ("<b aria-hidden=true style='none'>x</b>", "<strong>x</strong>"),
+        ] {
+            let page = fenced(shown);
+            assert_eq!((&*page.html, page.has_hidden), (text, false));
+        }
+        let nested = "<div hidden>".repeat(20_000) + &"</div>".repeat(20_000);
+        assert!(fenced(&nested).html.len() < 6 * 20_000);
     }
 
     #[test]
