@@ -4,6 +4,8 @@
 //! Nothing of it takes effect unless the user said so of exactly these contents:
 //! once on the terminal or with `tine trust`, or with `--trust` for one run.
 
+mod shown;
+
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -25,13 +27,13 @@ use crate::hook;
 use crate::json_text;
 use crate::mcp;
 use crate::message::counted;
-use crate::report::sanitise;
 use crate::skill;
 
-/// Most lines that are shown of one file, and most characters of a line. What
-/// gives power comes first and is never left out.
+use shown::{flatten, flatten_json, rows, shown};
+
+/// Maximum lines that are shown of one file. What gives power comes first and is never
+/// left out.
 const LINES_CAP: usize = 40;
-const LINE_CAP: usize = 160;
 
 /// The settings that give power: what may run, in what, and whom requests go to.
 const POWERFUL: [&str; 6] = ["hooks", "mcp", "permissions", "sandbox", "models", "model"];
@@ -317,13 +319,14 @@ pub(super) fn ask(question: &str) -> bool {
 
 /// Returns what would take effect, file by file.
 pub(super) fn words(environment: &Environment, project: &Project) -> String {
+    let columns = shown::columns();
     let mut text = format!("`{}` brings along:\n", project.root.display());
     for found in &project.found {
         text.push_str(&format!("  {}\n", shown(&found.path.display().to_string())));
         let (powerful, others) = lines(environment, project, found);
         let left = others.len().saturating_sub(LINES_CAP);
         let lines = powerful.iter().chain(others.iter().take(LINES_CAP));
-        lines.for_each(|line| text.push_str(&format!("    {line}\n")));
+        lines.for_each(|line| text.push_str(&rows(line, columns)));
         if left > 0 {
             text.push_str(&format!("    … and {left} more\n"));
         }
@@ -332,8 +335,7 @@ pub(super) fn words(environment: &Environment, project: &Project) -> String {
         let path = shown(&path.display().to_string());
         text.push_str(&format!("  {path}\n    cannot be trusted: {why}\n"));
     }
-    text.truncate(text.trim_end().len());
-    text
+    shown::with_note(text.trim_end(), columns)
 }
 
 /// Returns what a file sets: what gives power, and the rest.
@@ -473,45 +475,4 @@ fn destinations(environment: &Environment, project: &Project, table: &toml::Tabl
         shown(&format!("! requests to `{name}` go to {place} with {key}"))
     };
     changed.map(line).collect()
-}
-
-/// Writes a value as lines of dotted keys, each item of an array on its own:
-/// nothing hides at the end of a long one.
-fn flatten(key: &str, value: &toml::Value, lines: &mut Vec<String>) {
-    match value {
-        toml::Value::Table(table) => {
-            table.iter().for_each(|(name, value)| flatten(&format!("{key}.{name}"), value, lines));
-        }
-        toml::Value::Array(items) => {
-            items.iter().for_each(|item| flatten(&format!("{key}[]"), item, lines));
-        }
-        toml::Value::String(_)
-        | toml::Value::Integer(_)
-        | toml::Value::Float(_)
-        | toml::Value::Boolean(_)
-        | toml::Value::Datetime(_) => lines.push(shown(&format!("{key} = {value}"))),
-    }
-}
-
-/// The same for JSON.
-fn flatten_json(key: &str, value: &serde_json::Value, lines: &mut Vec<String>) {
-    use serde_json::Value;
-    match value {
-        Value::Object(fields) => {
-            fields.iter().for_each(|(name, it)| flatten_json(&format!("{key}.{name}"), it, lines));
-        }
-        Value::Array(items) => {
-            items.iter().for_each(|item| flatten_json(&format!("{key}[]"), item, lines));
-        }
-        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {
-            lines.push(shown(&format!("{key} = {value}")));
-        }
-    }
-}
-
-/// One line, not too long, with nothing in it that a terminal would obey.
-fn shown(line: &str) -> String {
-    let line = sanitise::line(line);
-    let short: String = line.chars().take(LINE_CAP).collect();
-    if short.len() < line.len() { format!("{short}…") } else { short }
 }
