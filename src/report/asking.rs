@@ -135,8 +135,7 @@ impl Asking {
         let waiting = self.questions.waiting();
         let Some((id, open)) = self.questions.first() else { return Ok(()) };
         let OpenQuestion { unit: _, name, question, choices } = open;
-        let answering = Answering::of(question, *choices);
-        let question = words::asked(name, question, &answering, waiting);
+        let (question, answering) = words::asked(name, question, *choices, waiting);
         self.prompter.prompt(id, &question, answering)
     }
 }

@@ -180,6 +180,13 @@ fn is_numbers(text: &str) -> bool {
 pub enum Answering {
     /// With one of these.
     Choices(Choices),
+    /// With one of these that hold for this once, until all that is asked about is shown.
+    Cut {
+        /// The answers that it takes then.
+        choices: Choices,
+        /// All that is asked about, in lines.
+        whole: String,
+    },
     /// Field by field.
     Form(Filling),
 }
@@ -206,6 +213,11 @@ impl Answering {
     pub fn line(&mut self, line: &str) -> Heard {
         let answer = match self {
             Self::Choices(choices) => choices.read(line),
+            Self::Cut { .. } if line.trim() == "d" => {
+                let whole = self.show_whole().unwrap_or_default();
+                return Heard::Part(format!("{whole}{}: ", self.offered()));
+            }
+            Self::Cut { choices, whole: _ } => choices.once().read(line),
             Self::Form(filling) => match filling.line(line) {
                 Filled::GoesOn => return Heard::Part(words::next_field(filling)),
                 Filled::Ends(verdict) => Some(verdict),
@@ -214,6 +226,15 @@ impl Answering {
         };
         let offered = || format!("that is no answer; type {}: ", self.offered());
         answer.map_or_else(|| Heard::NoAnswer(offered()), Heard::Answer)
+    }
+
+    /// Takes every answer from now on, because all that is asked about is shown. Returns
+    /// it, if it was not shown before.
+    pub fn show_whole(&mut self) -> Option<String> {
+        let Self::Cut { choices, whole } = self else { return None };
+        let whole = std::mem::take(whole);
+        *self = Self::Choices(*choices);
+        Some(whole)
     }
 
     /// Tells whether a line would be an answer.
@@ -227,7 +248,9 @@ impl Answering {
     #[must_use]
     pub fn is_late_answer(&self, line: &str) -> bool {
         match self {
-            Self::Choices(choices) => choices.read(line).is_some(),
+            Self::Choices(choices) | Self::Cut { choices, whole: _ } => {
+                choices.read(line).is_some()
+            }
             Self::Form(filling) => is_no(line) || filling.named(line).is_some(),
         }
     }
@@ -237,6 +260,9 @@ impl Answering {
     pub fn offered(&self) -> String {
         match self {
             Self::Choices(choices) => choices.offered(),
+            Self::Cut { choices, whole: _ } => {
+                format!("{}, d all of it", choices.once().offered())
+            }
             Self::Form(filling) => words::field_offers(filling),
         }
     }

@@ -34,6 +34,8 @@ pub struct Asked<'a> {
     pub waiting: usize,
     /// Whether its keys count already: until they do they are not shown.
     pub takes_keys: bool,
+    /// Whether all of it was put into the scrollback.
+    pub was_shown_whole: bool,
 }
 
 /// A question as it is shown, and what can be said to that.
@@ -48,11 +50,11 @@ pub struct Shown {
 
 /// Returns a question in at most so many rows.
 ///
-/// Who asks is always there, and the keys. Where not all has room, rules go
-/// first, and with them the answers that would keep them.
+/// Who asks is always there, and the keys. Where not all has room, rules go first.
+/// Answers that would keep them are there only if all of it is shown, or was.
 #[must_use]
 pub fn question_rows(asked: Asked<'_>, columns: u16, rows: usize) -> Shown {
-    let Asked { name, question, choices, filling, waiting, takes_keys } = asked;
+    let Asked { name, question, choices, filling, waiting, takes_keys, was_shown_whole } = asked;
     let name = words::in_columns(name, usize::from(columns) / 2);
     if let Some(filling) = filling {
         return form_rows(&name, (filling, waiting, takes_keys), columns, rows);
@@ -72,7 +74,8 @@ pub fn question_rows(asked: Asked<'_>, columns: u16, rows: usize) -> Shown {
         match offer {
             Some(Choices::Batch | Choices::Form) => fits,
             Some(choices @ Choices::Call { .. }) => {
-                fits && has(AskedPart::About) && (has(AskedPart::Rules) || !choices.lasts())
+                let may_last = was_shown_whole || words::shows_what_lasts(&text);
+                fits && has(AskedPart::About) && (may_last || !choices.lasts())
             }
             None => true,
         }
@@ -111,7 +114,7 @@ fn form_rows(
 /// Returns all that is asked, however many rows that takes.
 #[must_use]
 pub fn whole_question(asked: Asked<'_>, columns: u16) -> Vec<Row> {
-    let Asked { name, question, choices, filling: _, waiting: _, takes_keys: _ } = asked;
+    let Asked { name, question, choices, .. } = asked;
     in_ink(&words::asked_whole(name, question, choices, usize::from(columns)), columns)
 }
 
@@ -122,7 +125,7 @@ fn in_ink(rows: &[AskedRow], columns: u16) -> Vec<Row> {
             AskedPart::About => Ink::Plain,
             AskedPart::Removed => Ink::Removed,
             AskedPart::Added => Ink::Added,
-            AskedPart::Words | AskedPart::Rules => Ink::Dim,
+            AskedPart::Words | AskedPart::Rules | AskedPart::LeftOut => Ink::Dim,
         };
         Row::new().text(ink, text).cut(usize::from(columns))
     };
@@ -271,7 +274,15 @@ mod tests {
 
     fn asked(question: &Question, takes_keys: bool) -> Asked<'_> {
         let choices = Choices::Call { in_batch: true, has_rules: true };
-        Asked { name: "security", question, choices, filling: None, waiting: 1, takes_keys }
+        Asked {
+            name: "security",
+            question,
+            choices,
+            filling: None,
+            waiting: 1,
+            takes_keys,
+            was_shown_whole: false,
+        }
     }
 
     #[test]
@@ -342,6 +353,8 @@ mod tests {
           | cargo audit --deny warnings
           no rule allows it
           after a yes it runs without a sandbox
+          d shows all of it with its rule; then
+            s and a can keep it
           y once  n no  m no and why  d all
         Some(Call { in_batch: true, has_rules: false })
         ");
@@ -400,6 +413,20 @@ mod tests {
                 assert!(!lasts || text.contains('`'), "{columns}x{rows}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn after_all_of_it_was_shown_every_answer_is_offered() {
+        let command = question(&"echo a; ".repeat(300));
+        let offered = |was_shown_whole| {
+            let asked = Asked { was_shown_whole, ..asked(&command, true) };
+            let Shown { rows, choices } = question_rows(asked, 79, 14);
+            (choices.is_some_and(Choices::lasts), plain(&rows))
+        };
+        let (lasts, text) = offered(false);
+        assert!(!lasts && text.contains("d shows all of it with its rule;"), "{text}");
+        let (lasts, text) = offered(true);
+        assert!(lasts && text.contains("s this session  a always"), "{text}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ use super::units::{Counts, HoldCause};
 
 pub use asking::{
     AskedPart, AskedRow, Room, asked, asked_in, asked_whole, field_keys, field_offers, form_in,
-    next_field,
+    next_field, shows_what_lasts,
 };
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};

@@ -84,6 +84,8 @@ pub(super) struct Desk {
     seen_since: Option<UnixMillis>,
     /// The answers that can be given to what is to be seen of it.
     offered: Option<Choices>,
+    /// The question that was put into the scrollback whole.
+    shown_whole: Option<QuestionId>,
     /// A letter that may answer it, or begin a message.
     held: Option<answers::Held>,
     /// The digits typed last, which pick units or begin a message.
@@ -120,6 +122,7 @@ impl Desk {
             focus: Focus::Line,
             seen_since: None,
             offered: None,
+            shown_whole: None,
             digits: String::new(),
             takes_back: false,
             held: None,
@@ -234,6 +237,7 @@ impl Desk {
             strands: &mut self.strands,
             completing: &self.completing,
             now,
+            shown_whole: self.shown_whole,
             offered: None,
         };
         let parts = Parts {

@@ -368,8 +368,8 @@ impl Lines {
         }
         if let Some((id, open)) = self.next_question() {
             let OpenQuestion { unit: _, name, question, choices } = open;
-            let answering = Answering::of(question, *choices);
-            let text = words::asked(name, question, &answering, self.questions.waiting());
+            let (text, answering) =
+                words::asked(name, question, *choices, self.questions.waiting());
             let took_place = self.taken_back.take().is_some();
             self.page.prompt(&text);
             self.page.hold(true);

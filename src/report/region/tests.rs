@@ -37,6 +37,7 @@ fn screen(story: &Story, text: &str, size: (u16, u16), asks: bool) -> String {
             filling: None,
             waiting: 1,
             takes_keys: true,
+            was_shown_whole: false,
         };
         if asks { question_rows(asked, columns, rows).rows } else { Vec::new() }
     };
@@ -241,8 +242,15 @@ fn wherever_text_of_others_appears_it_is_only_text() {
         let mut panel = |columns, rows| {
             let choices = Choices::Call { in_batch: true, has_rules: true };
             let (name, question) = ("x", &question);
-            let asked =
-                Asked { name, question, choices, filling: None, waiting: 1, takes_keys: true };
+            let asked = Asked {
+                name,
+                question,
+                choices,
+                filling: None,
+                waiting: 1,
+                takes_keys: true,
+                was_shown_whole: false,
+            };
             let mut shown = question_rows(asked, columns, rows).rows;
             shown.extend(list_rows(&list, columns, 4));
             shown.push(strand_head(&board, UnitId(9), now, columns));

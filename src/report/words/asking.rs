@@ -43,8 +43,9 @@ const ABOUT_CAP: usize = 4;
 /// left out.
 const ABOUT_LEAST: usize = 2;
 
-/// Most characters of the rules of an answer.
-const RULES_CAP: usize = 200;
+/// Maximum characters of the rules of an answer. More of them are only counted, and no
+/// answer keeps them before they were shown whole.
+const RULES_CAP: usize = 300;
 
 /// Begins the first row of a line of what is asked about, and the further rows
 /// of one that is too long for a row.
@@ -89,6 +90,8 @@ pub enum AskedPart {
     Words,
     /// What an answer that lasts would allow.
     Rules,
+    /// How much of what is asked about is not shown.
+    LeftOut,
 }
 
 impl AskedRow {
@@ -169,30 +172,49 @@ pub fn asked_whole(
     rows
 }
 
-/// Returns a question with the answers that it takes. The cursor stays behind
-/// it. `waiting` is how many more there are.
+/// Returns whether all is in these rows that an answer that lasts would keep: what is
+/// asked about, and the rules.
 #[must_use]
-pub fn asked(name: &str, asked: &Question, answering: &Answering, waiting: usize) -> String {
-    let choices = match answering {
-        Answering::Form(filling) => return form::form_asked(name, filling, waiting),
-        Answering::Choices(choices) => *choices,
-    };
-    let waiting = behind(waiting);
-    match asked {
-        Question::Batch { slots: _ } | Question::Form(_) => {
-            format!("{name} asks{waiting}: {} [y/N] ", question(asked))
-        }
-        Question::Call(call) => {
-            let tool = short_line(&call.tool, NAME_CAP);
-            let head = format!("{name} asks to use {tool}{waiting}:");
-            let offered = format!("{}: ", choices.offered());
-            let used = |line: &str| wrapped(line, [""; 2], SMALLEST).len();
-            let room = SMALLEST.rows - used(&head) - used(&offered);
-            let rows = rows_of(call, Some(choices), Room { rows: room, ..SMALLEST });
-            let rows: String = rows.into_iter().map(|row| row.text + "\n").collect();
-            format!("{head}\n{rows}{offered}")
-        }
+pub fn shows_what_lasts(rows: &[AskedRow]) -> bool {
+    let has = |part| rows.iter().any(|row| row.part == part);
+    has(AskedPart::About) && has(AskedPart::Rules) && !has(AskedPart::LeftOut)
+}
+
+/// Returns a question, and what takes its answers: none that lasts if it is not shown
+/// whole. The cursor stays behind it. `waiting` is how many more there are.
+#[must_use]
+pub fn asked(
+    name: &str,
+    asked: &Question,
+    choices: Choices,
+    waiting: usize,
+) -> (String, Answering) {
+    let answering = Answering::of(asked, choices);
+    if let Answering::Form(filling) = &answering {
+        return (form::form_asked(name, filling, waiting), answering);
     }
+    let behind = behind(waiting);
+    let Question::Call(call) = asked else {
+        return (format!("{name} asks{behind}: {} [y/N] ", question(asked)), answering);
+    };
+    let tool = short_line(&call.tool, NAME_CAP);
+    let head = format!("{name} asks to use {tool}{behind}:");
+    let rows = |answering: &Answering, choices: Choices| {
+        let offered = format!("{}: ", answering.offered());
+        let used = |line: &str| wrapped(line, [""; 2], SMALLEST).len();
+        let room = SMALLEST.rows - used(&head) - used(&offered);
+        (rows_of(call, Some(choices), Room { rows: room, ..SMALLEST }), offered)
+    };
+    let (mut shown, mut offered) = rows(&answering, choices);
+    let mut shown_answering = answering;
+    if choices.lasts() && !shows_what_lasts(&shown) {
+        let whole = asked_whole(name, asked, choices, COLUMNS);
+        let whole = whole.into_iter().map(|row| row.text + "\n").collect();
+        shown_answering = Answering::Cut { choices, whole };
+        (shown, offered) = rows(&shown_answering, choices.once());
+    }
+    let shown: String = shown.into_iter().map(|row| row.text + "\n").collect();
+    (format!("{head}\n{shown}{offered}"), shown_answering)
 }
 
 /// The words of ours about a call.
@@ -208,9 +230,28 @@ struct Words {
 impl Words {
     fn of(call: &CallQuestion, choices: Option<Choices>, room: Room) -> Self {
         let rules: Vec<String> = call.rules.iter().map(|rule| in_marks(rule)).collect();
-        let rules = short_line(&rules.join(", "), RULES_CAP);
+        let joined = rules.join(", ");
+        let is_short = joined.chars().count() <= RULES_CAP;
         let reason = short_line(&call.reason, SENTENCE_CAP);
-        Self::with(change::others(call), reason, &[rules], (call, choices), room)
+        let lasts = choices.is_some_and(Choices::lasts);
+        let listed = if is_short { vec![joined] } else { Vec::new() };
+        let shown = choices.filter(|_| is_short || !lasts);
+        let mut words = Self::with(change::others(call), reason, &listed, (call, shown), room);
+        let note = match choices {
+            Some(_) if lasts && !is_short => {
+                format!("s and a keep {}; d shows them", counted(rules.len() as u64, "rule"))
+            }
+            Some(_) if !lasts && !rules.is_empty() => {
+                let (rules, them) = match rules.len() {
+                    1 => ("its rule", "it"),
+                    _ => ("its rules", "them"),
+                };
+                format!("d shows all of it with {rules}; then s and a can keep {them}")
+            }
+            Some(_) | None => return words,
+        };
+        words.rules = AskedRow::all(AskedPart::Words, wrapped(&note, INDENTS, room));
+        words
     }
 
     /// Does what `of` does, and leaves out nothing.
@@ -284,7 +325,7 @@ fn rows_of(call: &CallQuestion, choices: Option<Choices>, room: Room) -> Vec<Ask
 fn about_rows(about: &str, cap: usize, room: Room) -> Vec<AskedRow> {
     let row = |text: String| {
         let is_ours = !BARS.iter().any(|bar| text.starts_with(bar));
-        let part = if is_ours { AskedPart::Words } else { AskedPart::About };
+        let part = if is_ours { AskedPart::LeftOut } else { AskedPart::About };
         AskedRow { text, part }
     };
     shown(about, cap, room).into_iter().map(row).collect()
@@ -380,9 +421,10 @@ mod tests {
 
     use super::*;
     use crate::event::{Access, Backend};
+    use crate::report::filling::Heard;
 
     fn asked(name: &str, question: &Question, choices: Choices, waiting: usize) -> String {
-        super::asked(name, question, &Answering::of(question, choices), waiting)
+        super::asked(name, question, choices, waiting).0
     }
 
     const ALL: Choices = Choices::Call { in_batch: true, has_rules: true };
@@ -507,6 +549,67 @@ mod tests {
         let shown = asked("main", &with("ApplyPatch", "a", &json!({"input": patch})), ALL, 0);
         let expected = "\n  +2 -1:\n  | *** Update File: a\n  | @@ fn\n  | -x\n  | +y\n  | +z\n";
         assert!(shown.contains(expected), "{shown}");
+    }
+
+    /// What is asked, what it takes at first, and what it takes behind `d`.
+    fn takes(command: &str, rules: &[&str]) -> (String, Choices, Option<String>) {
+        let (text, mut answering) = super::asked("main", &call("Bash", command, rules), ALL, 0);
+        let first = match &answering {
+            Answering::Choices(choices) => *choices,
+            Answering::Cut { choices, whole: _ } => choices.once(),
+            Answering::Form(_) => panic!("a call is no form"),
+        };
+        let always = answering.is_answer("a");
+        assert_eq!(always, first.lasts() && answering.is_answer("s"));
+        (text, first, answering.show_whole())
+    }
+
+    #[test]
+    fn answers_that_last_need_the_whole_command_and_all_its_rules_on_the_screen() {
+        let once = Choices::Call { in_batch: true, has_rules: false };
+        let echoes = |count: usize| "echo a; ".repeat(count);
+        let hidden = format!("{}npm run evil-deploy; {}", echoes(300), echoes(300));
+        let many: Vec<String> = (0..61).map(|at| format!("Bash(echo {at} *)")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let long_rule = format!("Bash({} *)", "x".repeat(400));
+        for (command, rules) in [
+            (&*hidden, &["Bash(echo *)"][..]),
+            (&*hidden, &many),
+            ("echo a; npm run evil-deploy; echo b", &many),
+            ("echo a", &[&*long_rule]),
+            (&"echo\n".repeat(60), &["Bash(echo *)"]),
+            (&"x".repeat(3_000), &["Bash(x *)"]),
+        ] {
+            let (text, first, whole) = takes(command, rules);
+            assert_eq!(first, once, "{text}");
+            assert!(text.contains("\n  d shows all of it with its rule"), "{text}");
+            assert!(text.ends_with("\ny once, n no, n TEXT no and why, d all of it: "), "{text}");
+            let whole = whole.expect("it was not shown whole");
+            assert!(
+                rules.iter().all(|rule| whole.contains(&rule[..70.min(rule.len())])),
+                "{whole}"
+            );
+            assert!(!whole.contains("left out"), "{whole}");
+        }
+        for (command, rules) in [
+            ("cargo test", &["Bash(cargo test *)"][..]),
+            ("a && b && c", &["Bash(a *)", "Bash(b *)", "Bash(c *)"]),
+            (&"y ".repeat(300), &["Bash(y *)"]),
+        ] {
+            let (text, first, whole) = takes(command, rules);
+            assert_eq!((first, whole), (ALL, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn behind_the_whole_question_every_answer_is_taken() {
+        let question = call("Bash", &"ls; ".repeat(600), &["Bash(ls *)"]);
+        let (_, mut answering) = super::asked("main", &question, ALL, 0);
+        assert!(matches!(answering.line("a"), Heard::NoAnswer(_)));
+        let Heard::Part(whole) = answering.line("d") else { panic!("d shows all of it") };
+        assert!(whole.starts_with("main asks to use Bash:\n  | ls; "), "{whole}");
+        assert!(whole.ends_with(" s this session, a always, n no, n TEXT no and why: "), "{whole}");
+        assert_eq!(answering.line("a"), Heard::Answer(crate::event::Verdict::Always));
     }
 
     #[test]

@@ -187,12 +187,19 @@ impl Desk {
 
     /// Puts all that is asked about into the scrollback.
     fn show_whole_question(&mut self) {
-        if let Some((_, open)) = self.questions.first() {
+        if let Some((id, open)) = self.questions.first() {
             let OpenQuestion { unit: _, name, question, choices } = open;
-            let (choices, waiting) = (*choices, self.questions.waiting());
-            let filling = self.filling.as_ref();
-            let asked = Asked { name, question, choices, filling, waiting, takes_keys: true };
+            let asked = Asked {
+                name,
+                question,
+                choices: *choices,
+                filling: self.filling.as_ref(),
+                waiting: self.questions.waiting(),
+                takes_keys: true,
+                was_shown_whole: true,
+            };
             self.commits.note(whole_question(asked, self.columns()));
+            self.shown_whole = Some(id);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::completing::Completing;
 use super::listing::Listing;
-use crate::event::UnixMillis;
+use crate::event::{QuestionId, UnixMillis};
 use crate::report::Choices;
 use crate::report::board::Board;
 use crate::report::filling::Filling;
@@ -41,6 +41,8 @@ pub(super) struct Panels<'a> {
     pub(super) strands: &'a mut Strands,
     pub(super) completing: &'a Completing,
     pub(super) now: UnixMillis,
+    /// The question that was put into the scrollback whole.
+    pub(super) shown_whole: Option<QuestionId>,
     /// The answers that can be given to what is to be seen of the question;
     /// none before it is drawn, or if too little of it is to be seen.
     pub(super) offered: Option<Choices>,
@@ -67,7 +69,7 @@ impl Panels<'_> {
     }
 
     fn question(&mut self, columns: u16, rows: usize) -> Vec<Row> {
-        let Some((_, open)) = self.questions.first() else { return Vec::new() };
+        let Some((id, open)) = self.questions.first() else { return Vec::new() };
         let asked = Asked {
             name: &open.name,
             question: &open.question,
@@ -75,6 +77,7 @@ impl Panels<'_> {
             filling: self.filling,
             waiting: self.questions.waiting(),
             takes_keys: self.keys == Keys::Answer,
+            was_shown_whole: self.shown_whole == Some(id),
         };
         let Shown { rows: mut shown, choices } = question_rows(asked, columns, rows);
         self.offered = choices;

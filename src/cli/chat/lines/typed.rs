@@ -127,6 +127,10 @@ impl Lines {
         if let Some((_, open)) = whole {
             let rows = words::asked_whole(&open.name, &open.question, open.choices, COLUMNS);
             rows.iter().for_each(|row| self.page.line(&row.text));
+            if let Some(shown) = &mut self.shown {
+                // The rows above show the same.
+                drop(shown.answering.show_whole());
+            }
             return Vec::new();
         }
         let Some(shown) = &mut self.shown else { return Vec::new() };
