@@ -292,6 +292,15 @@ pub fn repeated(tool: &str, times: u32, limit: u32) -> String {
     fill(include_str!("../prompts/repeated.md").trim_end(), &values)
 }
 
+/// Returns the notice for a model that repeats the same `turns` turns for the so many-th
+/// time; after `limit` rounds the unit ends.
+#[must_use]
+pub fn repeated_turns(turns: usize, times: u32, limit: u32) -> String {
+    let [turns, times, limit] = [turns.to_string(), times.to_string(), limit.to_string()];
+    let values = [("turns", &*turns), ("times", &times), ("limit", &limit)];
+    fill(include_str!("../prompts/repeated_turns.md").trim_end(), &values)
+}
+
 /// Returns the output of a call whose arguments are an answer that fits.
 #[must_use]
 pub const fn structured_taken() -> &'static str {

@@ -16,7 +16,7 @@ use super::answering::Given;
 use super::guarded::Stopped;
 use super::hooked::Said;
 use super::images::Room;
-use super::loops::{ENDS_AT, Key, Loops, Repeat};
+use super::loops::{Key, Loops, Repeat};
 use super::turn::millis;
 use crate::event::{Confinement, Failure, FailureKind, Outcome};
 use crate::guard::Effect;
@@ -426,12 +426,9 @@ impl Unit {
 fn verdict(tool: &str, repeat: Repeat) -> Verdict {
     match repeat {
         Repeat::Unremarkable => Verdict::Fine,
-        Repeat::Told { times } => Verdict::Told(prompt::repeated(tool, times, ENDS_AT)),
-        Repeat::Ends { times } => {
-            let message = format!(
-                "made the same call of {tool} {times} times in a row, always with the same output"
-            );
-            Verdict::Ends(Outcome::failed(FailureKind::Loop, message))
+        Repeat::Told(repetition) => Verdict::Told(repetition.notice(tool)),
+        Repeat::Ends(repetition) => {
+            Verdict::Ends(Outcome::failed(FailureKind::Loop, repetition.message(tool)))
         }
     }
 }

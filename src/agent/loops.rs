@@ -1,14 +1,20 @@
-//! The same call over and over: when a model is told, and when its unit ends.
+//! The same call over and over, or the same few turns: when a model is told, and when its
+//! unit ends.
 //!
-//! It counts and decides; which calls are counted and what is said is in
-//! `calls`. The count is in no log: it starts anew where a session is resumed
+//! It counts and decides; which calls are counted is in `calls`, and which turns are a
+//! `cycle` in there. The count is in no log: it starts anew where a session is resumed
 //! and where a unit is continued by another.
+
+mod cycle;
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use crate::message::Output;
+use crate::prompt;
+
+use cycle::{Cycles, limits};
 
 /// From so many in a row on, the model is told below the call's output.
 pub(super) const TOLD_AT: u32 = 3;
@@ -56,29 +62,64 @@ fn canonical(arguments: &str) -> String {
     }
 }
 
-/// How often a call came in a row, and what is done about it.
+/// What is done about a call that was made before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     /// Not often enough to speak of it.
     Unremarkable,
     /// The model is told.
-    Told { times: u32 },
+    Told(Repetition),
     /// The model was told and went on: the unit ends.
-    Ends { times: u32 },
+    Ends(Repetition),
+}
+
+/// How often something was repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Repetition {
+    /// How many times it came in a row.
+    times: u32,
+    /// How many turns it has; 1 for a call that is repeated alone.
+    turns: usize,
+}
+
+impl Repetition {
+    /// Returns what the model is told.
+    pub(super) fn notice(self, tool: &str) -> String {
+        let Self { times, turns } = self;
+        match turns {
+            ..=1 => prompt::repeated(tool, times, ENDS_AT),
+            _ => prompt::repeated_turns(turns, times, limits(turns).1),
+        }
+    }
+
+    /// Returns why the unit ends.
+    pub(super) fn message(self, tool: &str) -> String {
+        let Self { times, turns } = self;
+        match turns {
+            ..=1 => format!(
+                "made the same call of {tool} {times} times in a row, always with the same output"
+            ),
+            _ => format!(
+                "repeated the same {turns} turns {times} times in a row, always with the same calls \
+                 and outputs"
+            ),
+        }
+    }
 }
 
 /// The calls of this turn and of the one before, and how often each came in a
 /// row.
 ///
 /// A call is in a row with the same calls of its own turn and of the turn
-/// before. So a turn of A and B that comes again and again is a loop of both,
-/// and A, B, A, B in turns of their own is none. A turn without the call, or a
-/// message to the unit, and the count starts anew. No unit ends before its
+/// before. So a turn of A and B that comes again and again is a loop of both.
+/// A turn without the call, or a message to the unit, and the count starts anew. A, B, A, B
+/// in turns of their own is a cycle. No unit ends before its
 /// model could read that it would: five times in one answer is not the end.
 #[derive(Debug, Default)]
 pub(super) struct Loops {
     turn: u32,
     runs: HashMap<Key, Run>,
+    cycles: Cycles,
 }
 
 /// A call that was made at least once in the last turn but one at the latest.
@@ -94,6 +135,7 @@ struct Run {
 impl Loops {
     /// Begins a turn: forgets what the turn before did not have.
     pub(super) fn begin(&mut self, turn: u32) {
+        self.cycles.begin(self.turn.saturating_add(1) == turn);
         self.turn = turn;
         self.runs.retain(|_, run| run.last.saturating_add(1) >= turn);
     }
@@ -102,20 +144,30 @@ impl Loops {
     /// next is done for another reason.
     pub(super) fn forget(&mut self) {
         self.runs.clear();
+        self.cycles.forget();
     }
 
     /// Takes note of a call that has its output.
     pub(super) fn note(&mut self, key: Key) -> Repeat {
+        match (self.note_call(key), self.cycles.note(key)) {
+            (ends @ Repeat::Ends(_), _) | (_, ends @ Repeat::Ends(_)) => ends,
+            (Repeat::Unremarkable, in_cycle) => in_cycle,
+            (told @ Repeat::Told(_), _) => told,
+        }
+    }
+
+    fn note_call(&mut self, key: Key) -> Repeat {
         let turn = self.turn;
         let run = self.runs.entry(key).or_insert(Run { times: 0, last: turn, told: None });
         run.times = run.times.saturating_add(1);
         run.last = turn;
         let times = run.times;
+        let repetition = Repetition { times, turns: 1 };
         match run.told {
-            Some(told) if times >= ENDS_AT && told < turn => Repeat::Ends { times },
+            Some(told) if times >= ENDS_AT && told < turn => Repeat::Ends(repetition),
             Some(_) | None if times >= TOLD_AT => {
                 run.told.get_or_insert(turn);
-                Repeat::Told { times }
+                Repeat::Told(repetition)
             }
             Some(_) | None => Repeat::Unremarkable,
         }
@@ -136,8 +188,8 @@ mod tests {
             let output = Output::ok("the same");
             match loops.note(Key::new(&call.to_string(), "{}", &output)) {
                 Repeat::Unremarkable => '.',
-                Repeat::Told { .. } => '!',
-                Repeat::Ends { .. } => '#',
+                Repeat::Told(_) => '!',
+                Repeat::Ends(_) => '#',
             }
         };
         let mut turn = 0;
@@ -175,7 +227,50 @@ mod tests {
         check("ab ab ab ab ab", ".. .. !! !! ##");
         check("ab ba ab ba ab", ".. .. !! !! ##");
         check("ab ac ab ac ab", ".. .. !. !. #.");
-        check("a b a b a b a b", ". . . . . . . .");
+    }
+
+    /// Returns after how many calls the model is told first, and after how many its unit
+    /// ends, if the turns come again for ever.
+    fn round_and_round(turns: &str) -> (usize, usize) {
+        let course = course(&format!("{turns} ").repeat(40));
+        let signs: String = course.chars().filter(|sign| *sign != ' ').collect();
+        let at = |sign| signs.find(sign).map_or(0, |at| at + 1);
+        (at('!'), at('#'))
+    }
+
+    #[test]
+    fn turns_that_come_again_in_their_order_are_a_loop() {
+        check("a b a b a b a b a b", ". . . . . ! ! ! ! #");
+        for (turns, expected) in [
+            ("a b", (6, 10)),
+            ("a b c", (9, 12)),
+            ("a a b", (9, 12)),
+            ("a b c d", (8, 12)),
+            ("a b a c", (8, 12)),
+            ("ab c", (9, 15)),
+            ("a b c d e", (10, 15)),
+            ("a b c d e f g h", (16, 24)),
+            ("a b c d e f g h i", (0, 0)),
+        ] {
+            assert_eq!(round_and_round(turns), expected, "{turns}");
+        }
+        // How it came there does not matter.
+        check("x y a b a b a b a b a b", ". . . . . . . ! ! ! ! #");
+    }
+
+    #[test]
+    fn turns_that_differ_once_in_a_while_are_no_loop() {
+        for turns in [
+            "a b a c a d a e a f a g a h a i a j",
+            "a b a b c a b a b d a b a b e a b a b f",
+            "a b a b | a b a b | a b a b",
+            "a b a b - a b a b - a b a b",
+            "ab c ad c ae c af c ag c ah c",
+            "a b c d e f a b c d e",
+        ] {
+            let course = course(turns);
+            assert!(!course.contains(['!', '#']), "{turns}: {course}");
+        }
     }
 
     #[test]
@@ -202,6 +297,7 @@ mod tests {
                 loops.note(Key::new("Read", &format!("{turn} {call}"), &Output::default()));
             }
             assert!(loops.runs.len() <= 6);
+            assert!(loops.cycles.held() <= 28, "{}", loops.cycles.held());
         }
     }
 

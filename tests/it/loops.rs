@@ -89,6 +89,26 @@ async fn calls_that_come_together_again_and_again_are_a_loop() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_calls_by_turns_are_a_loop_that_ends_within_twelve_calls() {
+    let turns: Vec<Value> = (0..40)
+        .map(|turn| json!({ "text": "I look.", "calls": [look(["x", "y"][turn % 2])] }))
+        .collect();
+    let story = play(json!(turns)).await;
+    let message =
+        "repeated the same 2 turns 5 times in a row, always with the same calls and outputs";
+    assert_eq!(story.end.outcome, looped(message));
+    let outputs = story.outputs(UnitId::MAIN);
+    assert_eq!(outputs.len(), 10);
+    let notices = outputs.iter().filter(|output| output.contains("\n\n[Round ")).count();
+    assert_eq!(notices, 4);
+    insta::assert_snapshot!(outputs[5], @"
+    There is no file y.
+
+    [Round 3 of the same 2 turns, with the same calls, arguments and outputs. One more round would bring nothing new. Do something else: other arguments, another tool, another way. If you wait for something, wait longer within one call. If you cannot go on, say what you have found and what is in the way. After 5 rounds your work is ended.]
+    ");
+}
+
+#[tokio::test(start_paused = true)]
 async fn five_calls_in_one_answer_are_told_and_end_nothing() {
     let story = play(json!([
         { "calls": vec![look("x"); 5] },
