@@ -1,35 +1,31 @@
 //! The Grep tool: files and lines that match a regular expression.
 //!
-//! Files are searched one after the other in the order of their paths, so a
-//! search that has said enough can stop, and the same call gives the same
-//! text. How one file is searched is in `hits`.
+//! Results come in the order of the files' paths, so a search that has said enough can
+//! stop, and the same call gives the same text. How one file is searched is in `hits`, and
+//! how several are at once in `run`.
 
 mod hits;
+mod run;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use ignore::DirEntry;
 use ignore::types::{Types, TypesBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::guard::{LeftOut, Searches};
+use crate::guard::Searches;
 use crate::message::{Output, ToolSchema};
-use crate::path_text;
 
-use hits::{FileHits, UnsearchedPart};
+use run::{GrepRun, GrepTask};
 
 use super::arguments;
-use super::blocking::{StoppableFile, cancelled, stoppable};
+use super::blocking::stoppable;
 use super::patterns::SearchPattern;
-use super::walk::{
-    self, Missing, SearchScope, WalkItem, is_file, leads_out, names_hidden, refuse_missing,
-};
+use super::walk::{self, SearchScope, names_hidden, refuse_missing};
 use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
 /// Most lines of context on each side of a match; Read shows more.
@@ -308,119 +304,10 @@ fn search(
         Listing { left: OUTPUT_CAP - NOTES_ROOM, rows: wanted.rows, ..Listing::default() };
     let left_out = searches.left_out("Grep", &wanted.base);
     regular::refuse_elsewhere(workspace, &wanted.base, &left_out.place(&wanted.base), places)?;
-    let mut run = GrepRun {
-        workspace,
-        left_out: &left_out,
-        wanted,
-        token,
-        listing,
-        missing: Missing::default(),
-        searched: 0,
-    };
-    for found in wanted.scope(&workspace.root).walk(wanted.types.as_ref()) {
-        if token.is_cancelled() {
-            return Err(cancelled(Duration::ZERO));
-        }
-        run.take(found);
-        if run.listing.more {
-            break;
-        }
-    }
+    let task = GrepTask { workspace, left_out: &left_out, wanted, token };
+    let mut run = GrepRun::new(task, listing);
+    run.search(wanted.scope(&workspace.root).walk(wanted.types.as_ref()))?;
     run.output()
-}
-
-/// A search that is under way.
-struct GrepRun<'a> {
-    workspace: &'a Workspace,
-    left_out: &'a LeftOut<'a>,
-    wanted: &'a Wanted,
-    token: &'a CancellationToken,
-    listing: Listing,
-    missing: Missing,
-    /// Number of files that were looked at.
-    searched: u64,
-}
-
-impl GrepRun<'_> {
-    fn take(&mut self, found: WalkItem) {
-        match found {
-            WalkItem::Entry(entry) if is_file(&entry) => self.search_file(entry.path()),
-            WalkItem::Entry(entry) => self.note_link(&entry),
-            WalkItem::LeftOut(entry, cause) => {
-                if is_file(&entry) && self.lets_in(entry.path()) {
-                    self.missing.push_left_out(cause);
-                }
-            }
-            WalkItem::MoreLeftOut => self.missing.push_more(),
-            WalkItem::Unread(path) => {
-                self.missing.unread.push(&path_text::shown(&self.workspace.root, &path));
-            }
-        }
-    }
-
-    fn lets_in(&self, path: &Path) -> bool {
-        let filter = self.wanted.files.as_ref();
-        filter.is_none_or(|filter| filter.lets_in(&self.wanted.base, path))
-    }
-
-    fn search_file(&mut self, path: &Path) {
-        if !self.lets_in(path) {
-            return;
-        }
-        if self.left_out.covers(path) {
-            self.missing.denied += 1;
-            return;
-        }
-        self.searched += 1;
-        let shown = path_text::shown(&self.workspace.root, path);
-        // What was judged is what is read, whatever has come in its place.
-        let file = self.workspace.roots.file(&self.left_out.place(path));
-        let hits = file.and_then(|file| {
-            let reader = StoppableFile { file, token: self.token };
-            hits::of_file(reader, &shown, self.wanted, &self.listing)
-        });
-        let Ok(FileHits { rows, gap }) = hits else {
-            self.missing.unread.push(&shown);
-            return;
-        };
-        match gap {
-            None => {}
-            Some(UnsearchedPart::Binary) => self.missing.binary.push(&shown),
-            Some(UnsearchedPart::TooLarge) => self.missing.too_large.push(&shown),
-            Some(UnsearchedPart::From(byte)) => {
-                self.missing.push_cut(&shown, byte, !rows.is_empty());
-            }
-        }
-        rows.into_iter().for_each(|row| self.listing.push(&row));
-    }
-
-    fn note_link(&mut self, entry: &DirEntry) {
-        if let Some((target, is_directory)) =
-            leads_out(entry, &self.left_out.place(&self.wanted.base))
-            && (is_directory || target.is_file() && self.lets_in(entry.path()))
-        {
-            self.missing.links.push(&path_text::shown(&self.workspace.root, entry.path()));
-        }
-    }
-
-    fn output(self) -> Result<Output, ToolError> {
-        let Self { workspace, wanted, listing, missing, searched, .. } = self;
-        let shown = path_text::shown(&workspace.root, &wanted.base);
-        let mut note = missing.note();
-        if searched == 0 && note.is_empty() {
-            if let Some(filter) = &wanted.files {
-                filter.pattern.refuse_malformed("glob")?;
-            }
-            let why = match (&wanted.files, &wanted.types) {
-                (None, None) => format!("{shown} has no files"),
-                (Some(_), None) => "no file matches \"glob\"".to_owned(),
-                (None, Some(_)) => "no file has that \"type\"".to_owned(),
-                (Some(_), Some(_)) => "no file matches \"glob\" and \"type\"".to_owned(),
-            };
-            note = format!("[No file was searched: {why}.]\n");
-        }
-        Ok(Output::ok(listing.text(wanted, &shown) + &note))
-    }
 }
 
 /// The rows of an output, as many as fit.
@@ -476,6 +363,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tool::blocking::StoppableFile;
     use crate::tool::testing::Place;
 
     fn place() -> Place {
@@ -667,6 +555,60 @@ mod tests {
         let listing = Listing { left: 100, ..Listing::default() };
         let file = std::fs::File::open(place.path("b.rs")).unwrap();
         let file = StoppableFile { file, token: &token };
-        assert!(hits::of_file(file, "b.rs", &wanted, &listing).is_err());
+        assert!(hits::FileSearcher::new(&wanted).search(file, "b.rs", &listing).is_err());
+    }
+
+    /// Hits, binary files, links, ignored and hidden files, over several batches.
+    fn large_place() -> Place {
+        let place = Place::with_deny_rules(&["Read(d3/secret*)"]);
+        for number in 0..1_500 {
+            let text = if number % 7 == 0 { "hit one\nno\nhit two\n" } else { "no\n" };
+            place.put(&format!("d{}/f{number}.txt", number % 9), text);
+        }
+        for number in 0..40 {
+            place.put(&format!("d{}/secret{number}", number % 9), "hit\n");
+            place.put(&format!("d{}/b{number}", number % 9), "hit\0\n");
+            place.put(&format!("d{}/.h{number}", number % 9), "hit\n");
+            place.put(&format!("out/{number}"), "hit\n");
+        }
+        place.put(".gitignore", "out/\n");
+        std::os::unix::fs::symlink("/etc", place.path("d4/link")).unwrap();
+        place
+    }
+
+    #[test]
+    fn the_result_is_the_same_with_any_number_of_threads() {
+        let place = large_place();
+        for arguments in [
+            json!({"pattern": "hit"}),
+            json!({"pattern": "nothing has this"}),
+            json!({"pattern": "hit", "output_mode": "content", "-C": 1, "head_limit": 0}),
+            json!({"pattern": "hit", "output_mode": "count", "head_limit": 90}),
+            json!({"pattern": "one\nno", "multiline": true, "output_mode": "content"}),
+            json!({"pattern": "hit", "glob": "*5*", "include_ignored": true}),
+            json!({"pattern": "hit", "head_limit": 1}),
+        ] {
+            let wanted = Wanted::parse(place.root(), arguments.clone()).unwrap();
+            let token = CancellationToken::new();
+            let workspace = &*place.workspace;
+            let left_out = place.context.searches.left_out("Grep", &wanted.base);
+            let output = |threads: usize| {
+                let task =
+                    GrepTask { workspace, left_out: &left_out, wanted: &wanted, token: &token };
+                let listing = Listing {
+                    left: OUTPUT_CAP - NOTES_ROOM,
+                    rows: wanted.rows,
+                    ..Listing::default()
+                };
+                let mut run = GrepRun::new(task, listing).with_threads(threads);
+                run.search(wanted.scope(&workspace.root).walk(None)).unwrap();
+                run.output().unwrap().text
+            };
+            let alone = output(1);
+            assert!(alone.len() > 20, "{alone}");
+            for threads in [2, 3, 8, 2, 3, 8] {
+                assert_eq!(output(threads), alone, "{threads} threads, {arguments}");
+            }
+        }
     }
 }

@@ -44,67 +44,79 @@ pub(super) enum UnsearchedPart {
     TooLarge,
 }
 
-/// Searches a file.
-///
-/// # Errors
-///
-/// The file could not be read.
-pub(super) fn of_file(
-    file: StoppableFile<'_>,
-    shown: &str,
-    wanted: &Wanted,
-    listing: &Listing,
-) -> io::Result<FileHits> {
-    let mut text = TextPart::open(file)?;
-    if text.is_binary() {
-        return Ok(FileHits { rows: Vec::new(), gap: Some(UnsearchedPart::Binary) });
-    }
-    let mut hits = Hits {
-        shown,
-        style: wanted.style,
-        most_rows: listing.rows.unwrap_or(u64::MAX),
-        most_characters: listing.left,
-        characters: 0,
-        matches: 0,
-        rows: Vec::new(),
-    };
-    let is_whole = match wanted.style.multiline {
-        true => search_whole(&mut text, wanted, &mut hits)?,
-        false => search_lines(&mut text, wanted, &mut hits)?,
-    };
-    let gap = match (is_whole, text.end) {
-        (false, _) => Some(UnsearchedPart::TooLarge),
-        (true, Some(end)) => Some(UnsearchedPart::From(end)),
-        (true, None) => None,
-    };
-    Ok(FileHits { rows: hits.into_rows(), gap })
+/// Searches one file after the other, with the same memory.
+pub(super) struct FileSearcher<'a> {
+    wanted: &'a Wanted,
+    searcher: Searcher,
 }
 
-/// Searches line by line; `false` if a line does not fit into memory.
-fn search_lines(text: &mut TextPart<'_>, wanted: &Wanted, hits: &mut Hits<'_>) -> io::Result<bool> {
-    let result = searcher(wanted).search_reader(&wanted.matcher, &mut *text, &mut *hits);
-    match result {
-        Ok(()) => Ok(true),
-        // Its own reading fails with an error of the system or of the caller; this one is
-        // the searcher's.
-        Err(error) if error.to_string().contains("allocation limit") => Ok(false),
-        Err(error) => Err(error),
+impl<'a> FileSearcher<'a> {
+    pub(super) fn new(wanted: &'a Wanted) -> Self {
+        Self { wanted, searcher: searcher(wanted) }
     }
-}
 
-/// Searches the text as one; `false` if it does not fit into memory.
-fn search_whole(text: &mut TextPart<'_>, wanted: &Wanted, hits: &mut Hits<'_>) -> io::Result<bool> {
-    let mut bytes = Vec::new();
-    text.take(HEAP_CAP as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > HEAP_CAP {
-        return Ok(false);
+    /// Searches a file for at least as many rows as the listing still takes.
+    ///
+    /// # Errors
+    ///
+    /// The file could not be read.
+    pub(super) fn search(
+        &mut self,
+        file: StoppableFile<'_>,
+        shown: &str,
+        listing: &Listing,
+    ) -> io::Result<FileHits> {
+        let mut text = TextPart::open(file)?;
+        if text.is_binary() {
+            return Ok(FileHits { rows: Vec::new(), gap: Some(UnsearchedPart::Binary) });
+        }
+        let mut hits = Hits {
+            shown,
+            style: self.wanted.style,
+            most_rows: listing.rows.unwrap_or(u64::MAX),
+            most_characters: listing.left,
+            characters: 0,
+            matches: 0,
+            rows: Vec::new(),
+        };
+        let is_whole = match self.wanted.style.multiline {
+            true => self.search_whole(&mut text, &mut hits)?,
+            false => self.search_lines(&mut text, &mut hits)?,
+        };
+        let gap = match (is_whole, text.end) {
+            (false, _) => Some(UnsearchedPart::TooLarge),
+            (true, Some(end)) => Some(UnsearchedPart::From(end)),
+            (true, None) => None,
+        };
+        Ok(FileHits { rows: hits.into_rows(), gap })
     }
-    // Read hides a carriage return before a line feed, so the model cannot write it.
-    if !wanted.names_returns && memmem::find(&bytes, b"\r\n").is_some() {
-        bytes = without_returns(&bytes);
+
+    /// Searches line by line; `false` if a line does not fit into memory.
+    fn search_lines(&mut self, text: &mut TextPart<'_>, hits: &mut Hits<'_>) -> io::Result<bool> {
+        let result = self.searcher.search_reader(&self.wanted.matcher, &mut *text, &mut *hits);
+        match result {
+            Ok(()) => Ok(true),
+            // Its own reading fails with an error of the system or of the caller; this one is
+            // the searcher's.
+            Err(error) if error.to_string().contains("allocation limit") => Ok(false),
+            Err(error) => Err(error),
+        }
     }
-    searcher(wanted).search_slice(&wanted.matcher, &bytes, &mut *hits)?;
-    Ok(true)
+
+    /// Searches the text as one; `false` if it does not fit into memory.
+    fn search_whole(&mut self, text: &mut TextPart<'_>, hits: &mut Hits<'_>) -> io::Result<bool> {
+        let mut bytes = Vec::new();
+        text.take(HEAP_CAP as u64 + 1).read_to_end(&mut bytes)?;
+        if bytes.len() > HEAP_CAP {
+            return Ok(false);
+        }
+        // Read hides a carriage return before a line feed, so the model cannot write it.
+        if !self.wanted.names_returns && memmem::find(&bytes, b"\r\n").is_some() {
+            bytes = without_returns(&bytes);
+        }
+        self.searcher.search_slice(&self.wanted.matcher, &bytes, &mut *hits)?;
+        Ok(true)
+    }
 }
 
 /// Returns a text whose lines end with a line feed alone.
