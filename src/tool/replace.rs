@@ -1,6 +1,8 @@
 //! Puts new bytes into a file so that a crash leaves the old or the new ones.
 //!
-//! The way is a temporary file in the same directory, then a rename. Where a
+//! The way is a temporary file in the same directory, then a rename. The temporary file
+//! has no name until it is on disk, so a process that is killed leaves nothing behind,
+//! unless the file system can only make files with names. Where a
 //! rename would lose something (other names of the file, its owner), the file
 //! is written in place. All of it happens in a directory that is held, by
 //! name, so nothing can lead it elsewhere. Locks and hashes are the business
@@ -9,12 +11,13 @@
 use std::ffi::OsString;
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat, renameat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, linkat, symlinkat, unlinkat};
 
@@ -292,10 +295,9 @@ fn writable(spot: &Spot) -> io::Result<Option<File>> {
 /// A file beside the one that is to be replaced; dropped, it is deleted.
 struct Temporary<'a> {
     spot: &'a Spot,
-    name: OsString,
+    /// The name that stands for it, if it has one.
+    name: Option<OsString>,
     file: File,
-    /// Whether the name still stands for it.
-    named: bool,
 }
 
 impl<'a> Temporary<'a> {
@@ -307,11 +309,19 @@ impl<'a> Temporary<'a> {
 
     /// Makes an empty one; the process's own mask takes bits of the mode away.
     fn create(spot: &'a Spot, mode: u32) -> io::Result<Self> {
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
-        let mode = Mode::from_bits_truncate(mode & 0o777);
-        let flags = flags | OFlag::O_CLOEXEC;
+        let (flags, mode) =
+            (OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::from_bits_truncate(mode & 0o777));
+        if let Ok(file) = openat(spot.directory(), ".", flags | OFlag::O_TMPFILE, mode) {
+            let file = File::from(file);
+            // Its name comes by this way.
+            if own_path(&file).exists() {
+                return Ok(Self { spot, name: None, file });
+            }
+        }
+        // Whatever else is wrong is said of this one.
+        let flags = flags | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
         let (name, file) = fresh(|name| openat(spot.directory(), name, flags, mode))?;
-        Ok(Self { spot, name, file: file.into(), named: true })
+        Ok(Self { spot, name: Some(name), file: file.into() })
     }
 
     /// Gives it an owner and a mode. `false` if the owner could not be.
@@ -331,24 +341,35 @@ impl<'a> Temporary<'a> {
 
     /// Takes the name that is free; fails if it is not.
     fn become_first(mut self) -> io::Result<Stamp> {
-        let (directory, own) = (self.spot.directory(), Path::new(&self.name));
-        let linked = linkat(directory, own, directory, self.spot.name(), AtFlags::empty());
-        match linked {
+        match self.link(self.spot.name()) {
             // Before it is looked at: a name that goes is a change of the file.
             Ok(()) => self.unname(),
             // A file system without hard links: whoever makes the file has it.
             Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EMLINK) => {
                 let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
-                openat(directory, self.spot.name(), flags, Mode::empty())?;
+                openat(self.spot.directory(), self.spot.name(), flags, Mode::empty())?;
                 if let Err(error) = self.rename() {
                     // The empty file is ours.
-                    let _ = unlinkat(directory, self.spot.name(), UnlinkatFlags::NoRemoveDir);
+                    let own = self.spot.name();
+                    let _ = unlinkat(self.spot.directory(), own, UnlinkatFlags::NoRemoveDir);
                     return Err(error);
                 }
             }
             Err(error) => return Err(error.into()),
         }
         Ok(stamp(&self.file))
+    }
+
+    /// Gives it one more name in its directory.
+    fn link(&self, name: &Path) -> nix::Result<()> {
+        let directory = self.spot.directory();
+        match &self.name {
+            Some(own) => linkat(directory, Path::new(own), directory, name, AtFlags::empty()),
+            None => {
+                let own = own_path(&self.file);
+                linkat(AT_FDCWD, &own, directory, name, AtFlags::AT_SYMLINK_FOLLOW)
+            }
+        }
     }
 
     /// Takes the place of the old file.
@@ -359,24 +380,33 @@ impl<'a> Temporary<'a> {
 
     fn rename(&mut self) -> io::Result<()> {
         let directory = self.spot.directory();
-        renameat(directory, Path::new(&self.name), directory, self.spot.name())?;
-        self.named = false;
+        let name = match self.name.take() {
+            Some(name) => name,
+            // Only now, for a rename replaces a file and a link does not.
+            None => fresh(|name| self.link(name))?.0,
+        };
+        let name = self.name.insert(name);
+        renameat(directory, Path::new(name), directory, self.spot.name())?;
+        self.name = None;
         Ok(())
     }
 
     fn unname(&mut self) {
-        self.named = false;
+        let Some(name) = self.name.take() else { return };
         // What cannot be deleted stays; an error that led here is said.
-        let _ = unlinkat(self.spot.directory(), Path::new(&self.name), UnlinkatFlags::NoRemoveDir);
+        let _ = unlinkat(self.spot.directory(), Path::new(&name), UnlinkatFlags::NoRemoveDir);
     }
 }
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        if self.named {
-            self.unname();
-        }
+        self.unname();
     }
+}
+
+/// Returns the path by which the kernel leads to an open file.
+fn own_path(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Makes something under a name that nothing has.
@@ -452,6 +482,36 @@ mod tests {
         );
         assert_ne!(after.ino(), before.ino());
         assert_eq!(names(place.path()), ["run.sh"]);
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_has_no_name_and_one_that_is_dropped_leaves_none() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a");
+        std::fs::write(&path, "old").unwrap();
+        let spot = spot(&path);
+        let new = Temporary::written(&spot, b"new", 0o600).unwrap();
+        assert_eq!((new.name.is_none(), names(place.path())), (true, vec!["a".to_owned()]));
+        drop(new);
+        // As where the file system can make only files with names.
+        let named = || {
+            let (name, file) = fresh(|name| {
+                let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+                openat(spot.directory(), name, flags, Mode::from_bits_truncate(0o600))
+            })
+            .unwrap();
+            Temporary { spot: &spot, name: Some(name), file: file.into() }
+        };
+        drop(named());
+        assert_eq!(names(place.path()), ["a"]);
+        assert!(named().become_first().is_err(), "the name is taken");
+        Temporary::written(&spot, b"new", 0o600).unwrap().replace().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        named().replace().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        std::fs::remove_file(&path).unwrap();
+        assert!(named().become_first().is_ok());
+        assert_eq!(names(place.path()), ["a"]);
     }
 
     #[test]
