@@ -9,6 +9,7 @@ mod copies;
 mod decided;
 mod explained;
 mod hidden;
+mod hard_links;
 mod launch;
 mod mode;
 mod named;

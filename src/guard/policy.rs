@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use super::copies::Copies;
 use super::explained::Explained;
+use super::hard_links;
 use super::mode::Holding;
 use super::named::GitConfigFiles;
 use super::path_pattern::escape_path;
@@ -447,7 +448,7 @@ impl Policy {
     fn secret_in(&self, paths: &[PathBuf]) -> Option<(String, &'static str)> {
         paths.iter().find_map(|path| {
             let opened = paths::resolved(self.root(), path);
-            let what = self.secrets.within(&opened)?;
+            let what = hard_links::secret_in(&self.secrets, self.root(), &opened)?;
             Some((path_text::shown(self.root(), &opened), what))
         })
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::copies::Copies;
+use super::hard_links;
 use super::paths;
 use crate::patch::{self, Patch};
 use crate::path_text;
@@ -72,6 +73,7 @@ impl Subjects {
                 *path = place;
             }
         }
+        self.names.extend(self.paths.iter().flat_map(|path| hard_links::other_names(root, path)));
         let entries = self.entries.iter().map(|entry| paths::entry(root, entry));
         self.entries = entries.filter(|entry| !self.paths.contains(entry)).collect();
         self.names.retain(|name| !self.paths.contains(name));

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::copies::Copies;
+use super::hard_links;
 use super::paths::{self, Ground};
 use super::sensitive::Secrets;
 use super::shell::{self, Judged, Machine, Reach, Reading, Touched, World};
@@ -140,7 +141,7 @@ impl OnlyReads {
         self.touched.iter().find_map(|Touched { path, reach }| {
             let path = paths::resolved(root, path);
             let what = match reach {
-                Reach::Itself => secrets.within(&path),
+                Reach::Itself => hard_links::secret_in(secrets, root, &path),
                 Reach::Below => secrets.below(&path, root),
                 Reach::BelowSparing => secrets.below_sparing(&path),
             };

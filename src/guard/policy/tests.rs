@@ -811,3 +811,36 @@ mod never_more_than_its_parent {
         }
     }
 }
+
+#[test]
+fn a_hard_link_is_under_the_rules_and_questions_about_every_name_of_its_file() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("config")).unwrap();
+    for (file, other) in [(".env", "notes.txt"), ("config/prod.key", "b.txt"), ("free", "c.txt")] {
+        std::fs::write(root.join(file), "x").unwrap();
+        std::fs::hard_link(root.join(file), root.join(other)).unwrap();
+    }
+    let policy = |mode, deny: &[&str]| {
+        let rules = Rules { allow: Vec::new(), deny: rules(deny), ask: Vec::new() };
+        Policy::new(mode, [root.clone()]).with_rules(rules)
+    };
+    let read = |path: &str| ("Read", Effect::Reads, json!({ "file_path": path }));
+    let plain = policy(Mode::Default, &[]);
+    for asked in [".env", "notes.txt"] {
+        check(&plain, read(asked), false);
+    }
+    for allowed in ["b.txt", "c.txt", "config/prod.key"] {
+        check(&plain, read(allowed), true);
+    }
+    for rule in ["Read(config/**)", "Read(*.key)", "Read(config/prod.key)"] {
+        let denying = policy(Mode::BypassPermissions, &[rule]);
+        for denied in [read("b.txt"), edit("b.txt"), read("config/prod.key")] {
+            check_denied(&denying, denied);
+        }
+        check(&denying, read("c.txt"), true);
+        check(&denying, read("notes.txt"), true);
+    }
+    check_denied(&policy(Mode::BypassPermissions, &["Read(.env)"]), read("notes.txt"));
+    check_denied(&policy(Mode::BypassPermissions, &["Edit(free)"]), edit("c.txt"));
+}
