@@ -6,6 +6,7 @@
 //! into errors.
 
 pub(super) mod address;
+pub(super) mod awake;
 pub(super) mod body;
 pub(super) mod connections;
 pub mod exchange;

@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::Endpoint;
 use super::second::Sent;
@@ -13,6 +13,7 @@ use crate::message::Prefix;
 use crate::model::adaptation::{Adaptations, RefusedRequest};
 use crate::model::api::Assembly;
 use crate::model::blame::{blamed_tools, describe_mcp_tool};
+use crate::model::http::awake::timeout_awake;
 use crate::model::http::body::let_go;
 use crate::model::http::exchange::{Break, Response};
 use crate::model::http::fault;
@@ -121,10 +122,10 @@ impl Talk {
             self.said.push_back(Ok(Chunk::SentTwice(endpoint.sent_twice().into())));
         }
         let Some(response) = result? else { return Err(endpoint.no_headers()) };
-        let deadline = Instant::now() + endpoint.timeouts.first_piece;
+        let mut deadline = Instant::now() + endpoint.timeouts.first_piece;
         let opened = http::open(response, &endpoint.address, endpoint.timeouts.idle);
         let opened =
-            timeout_at(deadline, opened).await.map_err(|_| endpoint.no_first_piece())??;
+            timeout_awake(&mut deadline, opened).await.map_err(|_| endpoint.no_first_piece())??;
         tracing::debug!(%unit, "its answer begins");
         let mut assembly = api.assembly();
         match opened {
@@ -239,7 +240,7 @@ impl Listening {
             if Instant::now() >= self.deadline {
                 return self.unless_ended(self.silent(endpoint));
             }
-            match timeout_at(self.deadline, self.response.chunk()).await {
+            match timeout_awake(&mut self.deadline, self.response.chunk()).await {
                 Ok(Ok(Some(piece))) => self.decoder.feed(piece),
                 Ok(Ok(None)) => {
                     self.decoder.end();
