@@ -273,7 +273,7 @@ impl<'a> Repository<'a> {
     fn working_tree(&self, title: String, from: &str) -> Result<Change, GitError> {
         let mut diff = self.diff(&[from])?;
         let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
-        let names = self.git(&arguments)?;
+        let names = self.git(&arguments).map_err(call::too_many_untracked)?;
         untracked::append(&self.top, &names, &mut diff)?;
         self.finish(title, &diff)
     }

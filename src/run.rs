@@ -8,6 +8,7 @@
 
 mod approvals;
 mod audience;
+mod clock;
 mod disk;
 pub mod dispatcher;
 mod ledger;
@@ -29,8 +30,7 @@ use tokio::sync::mpsc;
 
 use crate::agent::Opening;
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, InvocationEnd, QuestionId, SessionHead, UnitId,
-    UnixMillis, Verdict,
+    CancelReason, Delta, Event, EventKind, InvocationEnd, QuestionId, SessionHead, UnitId, Verdict,
 };
 use crate::fanout::Fanout;
 use crate::flow::Walk;
@@ -47,6 +47,7 @@ use sink::{Sink, Stands};
 use stage::Stage;
 
 pub use approvals::KeepRule;
+pub use clock::now;
 pub use dispatcher::WROTE_CAP;
 pub use prompts::{Asked, Invoked, NoRewind, NoUndo, Prompts, TakeBack};
 pub use resumed::{Resumed, mend};
@@ -89,6 +90,8 @@ pub enum Signal {
     Terminate,
     /// SIGHUP.
     Hangup,
+    /// Standard output has no reader any more.
+    OutputGone,
 }
 
 /// What the main unit does.
@@ -235,6 +238,7 @@ impl Run {
                 }
                 Next::Asked(asked) => {
                     signals.calm();
+                    clock::set();
                     let heard = hear_all(&mut dispatcher, &mut inbox);
                     sitting.follow(&heard);
                     sink.carry_out(heard.effects, &mut signals).await;
@@ -430,13 +434,6 @@ fn drain(
         };
         response.effects.extend(dispatcher.handle(Input::Unit(message), now()).effects);
     }
-}
-
-/// Returns the time of day, as events have it.
-#[must_use]
-pub fn now() -> UnixMillis {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    UnixMillis(since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }
 
 /// Returns the end of the invocation, if the event is it.

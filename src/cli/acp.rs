@@ -149,6 +149,7 @@ fn refused(refusal: &Refusal) -> Error {
         | Exit::Hangup
         | Exit::Interrupted
         | Exit::Terminated
+        | Exit::OutputGone
         | Exit::Command(_) => acp::ErrorCode::INTERNAL_ERROR,
     };
     let message = match &refusal.hint {

@@ -41,7 +41,7 @@ static KEYS: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
 /// Has what happens inside written down, if that is wanted.
 pub(super) fn set_up(flags: &RunFlags) -> Result<(), Refusal> {
-    let file = flags.borrowed.debug_file.as_deref().map(print::create).transpose()?;
+    let file = flags.borrowed.debug_file.as_deref().map(print::create_private).transpose()?;
     let Some(named) = flags.debug.as_deref().or(file.is_some().then_some("")) else {
         return Ok(());
     };

@@ -33,6 +33,8 @@ pub enum Exit {
     Interrupted,
     /// SIGTERM.
     Terminated,
+    /// Nobody reads standard output any more.
+    OutputGone,
     /// As the command ended that was run.
     Command(u8),
 }
@@ -53,6 +55,8 @@ impl Exit {
             Self::Hangup => 129,
             Self::Interrupted => 130,
             Self::Terminated => 143,
+            // As SIGPIPE ends other programs.
+            Self::OutputGone => 141,
             Self::Command(code) => code,
         }
     }
@@ -64,13 +68,14 @@ impl Exit {
             Signal::Interrupt => Self::Interrupted,
             Signal::Terminate => Self::Terminated,
             Signal::Hangup => Self::Hangup,
+            Signal::OutputGone => Self::OutputGone,
         }
     }
 
-    /// Tells whether a signal ended the process.
+    /// Tells whether a signal ended the process, or the loss of its reader.
     #[must_use]
     pub fn is_by_signal(self) -> bool {
-        matches!(self, Self::Hangup | Self::Interrupted | Self::Terminated)
+        matches!(self, Self::Hangup | Self::Interrupted | Self::Terminated | Self::OutputGone)
     }
 
     /// Returns how a run ends the process.
@@ -82,8 +87,7 @@ impl Exit {
             (Some(CancelReason::Interrupt), _) => Self::Interrupted,
             (Some(CancelReason::Hangup), _) => Self::Hangup,
             (Some(CancelReason::Terminate), _) => Self::Terminated,
-            // Whoever reads has seen enough.
-            (Some(CancelReason::OutputGone), _) => Self::Done,
+            (Some(CancelReason::OutputGone), _) => Self::OutputGone,
             (None, Outcome::Failed(failure)) => Self::of_failure(failure),
             (None, Outcome::Cancelled { ran: _ } | Outcome::Interrupted) => Self::Error,
         }
@@ -263,7 +267,7 @@ mod tests {
         let cancelled = || Outcome::Cancelled { ran: true };
         assert_eq!(exit(cancelled(), Some(CancelReason::Interrupt)), 130);
         assert_eq!(exit(cancelled(), Some(CancelReason::Terminate)), 143);
-        assert_eq!(exit(cancelled(), Some(CancelReason::OutputGone)), 0);
+        assert_eq!(exit(cancelled(), Some(CancelReason::OutputGone)), 141);
         assert_eq!(exit(failed(FailureKind::Provider), Some(CancelReason::Terminate)), 143);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +106,7 @@ pub(super) fn run_main(
     let Kept { models, servers, pool: _, exporter } = start.kit.goes_on();
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
-        let signals = signals::listen().map_err(|error| {
+        let signals = signals::listen_while_read().map_err(|error| {
             Refusal::new(Exit::Error, format!("cannot listen to signals: {error}"))
         })?;
         go(start, make, signals).await
@@ -144,13 +145,16 @@ fn again(flags: &RunFlags, session: &SessionId) -> String {
 /// Starts the threads that units run on.
 pub(super) fn runtime() -> Result<Runtime, Refusal> {
     let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_name(UNIT_THREADS)
         .enable_all()
         .build()
-        .map_err(|error| Refusal::new(Exit::Error, format!("cannot start threads: {error}")))
+        .map_err(|error| Refusal::new(Exit::Error, format!("cannot start threads: {error}")))?;
+    let _inside = runtime.enter();
+    signals::survive_file_limit();
+    Ok(runtime)
 }
 
 /// Finds out what is to be done, which may take its time, and runs it. The last of
@@ -211,7 +215,11 @@ pub(super) fn wind_up(finished: &RunEnd, exit: Exit) -> Exit {
     }
     match (&finished.output_error, finished.signal) {
         (None, _) => exit,
-        (Some(error), _) if error.kind() == io::ErrorKind::BrokenPipe => exit,
+        // Some of the output may not have arrived.
+        (Some(error), _) if error.kind() == io::ErrorKind::BrokenPipe => match exit {
+            Exit::Done => Exit::OutputGone,
+            other => other,
+        },
         // Told to end while nobody was reading.
         (Some(error), Some(signal)) if error.kind() == io::ErrorKind::TimedOut => {
             Exit::after(signal)
@@ -254,6 +262,18 @@ pub(super) fn is_open(path: &Path) -> bool {
         at = at.parent().unwrap_or(Path::new("/")).join(next);
     }
     false
+}
+
+/// Opens a file as [`create`] does. A new one can be read by nobody but the user.
+pub(super) fn create_private(path: &Path) -> Result<(PathBuf, File), Refusal> {
+    let open = || match is_open(path) {
+        true => open(path),
+        false => File::options().write(true).create(true).truncate(true).mode(0o600).open(path),
+    };
+    match open() {
+        Ok(file) => Ok((path.to_owned(), file)),
+        Err(error) => Err(Refusal::cannot_write(Exit::BadInput, path, &error)),
+    }
 }
 
 pub(super) fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {

@@ -1,9 +1,13 @@
-//! Signals of the operating system, as a stream of values.
+//! Signals of the operating system, as a stream of values, and a reader of standard output
+//! that goes away.
 
+use nix::sys::stat::{SFlag, fstat};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::run::Signal;
+
+use super::control::{reader_gone, watch_reader};
 
 /// Most signals that wait to be looked at. A few: more of them say nothing new.
 const WAITING_CAP: usize = 8;
@@ -15,6 +19,44 @@ const WAITING_CAP: usize = 8;
 /// If the system refuses a handler.
 pub(super) fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
     let (sender, receiver) = mpsc::channel(WAITING_CAP);
+    listen_for(&sender)?;
+    Ok(receiver)
+}
+
+/// Does the same as [`listen`], and says so when nobody reads standard output any more.
+///
+/// # Errors
+///
+/// As for [`listen`].
+pub(super) fn listen_while_read() -> std::io::Result<mpsc::Receiver<Signal>> {
+    let (sender, receiver) = mpsc::channel(WAITING_CAP);
+    listen_for(&sender)?;
+    // A terminal that goes sends a signal, and a file does not go.
+    if has_reader() {
+        tokio::spawn(async move {
+            reader_gone(&mut Some(watch_reader())).await;
+            // The run may be over.
+            let _ = sender.send(Signal::OutputGone).await;
+        });
+    }
+    Ok(receiver)
+}
+
+/// Returns whether standard output is a pipe or a socket.
+fn has_reader() -> bool {
+    let kind = fstat(std::io::stdout()).map(|found| SFlag::from_bits_truncate(found.st_mode));
+    kind.is_ok_and(|kind| matches!(kind & SFlag::S_IFMT, SFlag::S_IFIFO | SFlag::S_IFSOCK))
+}
+
+/// Has a write past the limit on file sizes (`ulimit -f`) fail instead of ending the
+/// process. Must be called inside the runtime.
+pub(super) fn survive_file_limit() {
+    // It is caught and not ignored: what is ignored stays ignored in commands. The handler
+    // stays when this value goes. Without it the process ends as before.
+    drop(signal(SignalKind::from_raw(nix::libc::SIGXFSZ)));
+}
+
+fn listen_for(sender: &mpsc::Sender<Signal>) -> std::io::Result<()> {
     let kinds = [
         (SignalKind::interrupt(), Signal::Interrupt),
         (SignalKind::terminate(), Signal::Terminate),
@@ -35,7 +77,7 @@ pub(super) fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
             }
         });
     }
-    Ok(receiver)
+    Ok(())
 }
 
 /// Tells whether the process was started with a signal ignored; `false` where

@@ -304,6 +304,19 @@ pub(super) fn listed_with_files(
     git.run(&listed).or_else(|_| without())
 }
 
+/// Names the way out where the list of untracked files is longer than it may be.
+pub(super) fn too_many_untracked(error: GitError) -> GitError {
+    if !is_too_much(&error) {
+        return error;
+    }
+    let most = OUTPUT_CAP / 1024 / 1024;
+    let message = format!(
+        "the names of the untracked files have more than {most} MiB; add what is generated to \
+         .gitignore, or to .git/info/exclude if only you have it"
+    );
+    GitError::Failed { message }
+}
+
 /// Tells whether a call failed because it printed more than it may.
 pub(super) fn is_too_much(error: &GitError) -> bool {
     matches!(error, GitError::Failed { message } if message.starts_with(TOO_MUCH))

@@ -10,7 +10,7 @@ use std::fs::{self, File, FileTimes};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::call::{Git, path};
+use super::call::{self, Git, path};
 use super::omission::{self, OmissionKind, OmittedPath};
 use super::{GitError, text_line};
 
@@ -85,7 +85,8 @@ pub(super) fn stage(git: &Git, top: &Path, extent: StageExtent) -> Result<Staged
         "--no-textconv",
         "--ignore-submodules=all",
     ])?;
-    let listed = git.run(&["ls-files", "-z", "--others", "--exclude-standard"])?;
+    let listed = git.run(&["ls-files", "-z", "--others", "--exclude-standard"]);
+    let listed = listed.map_err(call::too_many_untracked)?;
     // What ends with a slash is a repository of its own.
     let (nested, untracked): (Vec<&[u8]>, Vec<&[u8]>) =
         names(&listed).partition(|name| name.ends_with(b"/"));

@@ -387,6 +387,27 @@ fn too_much_output_is_an_error() {
     assert_eq!(error, "git failed: it printed more than 8 MiB; ask for a smaller change");
 }
 
+#[test]
+fn a_list_of_untracked_files_that_is_too_long_names_the_way_out() {
+    let failed = |message: &str| GitError::Failed { message: message.to_owned() };
+    let repo = Repo::with_commit();
+    let git = Git::at(&program(), &repo.0.path().canonicalize().unwrap()).unwrap();
+    let most = format!("{}", call::OUTPUT_CAP / 1024 / 1024);
+    let error = call::too_many_untracked(failed(&format!("it printed more than {most} MiB; x")));
+    assert_eq!(
+        error.to_string(),
+        "git failed: the names of the untracked files have more than 8 MiB; add what is generated \
+         to .gitignore, or to .git/info/exclude if only you have it"
+    );
+    for other in ["it took more than 60 s", "fatal: not a git repository", ""] {
+        let error = call::too_many_untracked(failed(other)).to_string();
+        assert_eq!(error, failed(other).to_string());
+    }
+    // Short lists are as they were.
+    let listed = git.run(&["ls-files", "-z", "--others"]).map_err(call::too_many_untracked);
+    assert!(listed.is_ok());
+}
+
 /// How the lines of a map begin.
 const ROW: &str = "{\"id\":\"x\",\"row\":1,\"status\":\"completed\"}";
 

@@ -86,6 +86,7 @@ impl Signals {
             Signal::Interrupt => Input::Cancel(Reach::All, CancelReason::Interrupt),
             Signal::Hangup => Input::Cancel(Reach::All, CancelReason::Hangup),
             Signal::Terminate => Input::Cancel(Reach::All, CancelReason::Terminate),
+            Signal::OutputGone => Input::Cancel(Reach::All, CancelReason::OutputGone),
         }
     }
 }

@@ -572,3 +572,63 @@ async fn what_worked_beside_main_when_its_process_died_at_rest_is_named() {
     use UnitState::{Completed, Interrupted};
     assert_eq!(mended.states(), [Interrupted, Completed, Interrupted, Interrupted]);
 }
+
+/// Under `ulimit -f` the system would end the process with SIGXFSZ.
+#[test]
+fn a_limit_on_the_size_of_files_ends_no_run_without_a_result() {
+    let large = "x".repeat(300_000);
+    let write = json!({ "name": "Write", "arguments": { "file_path": "a", "content": large } });
+    let edit = json!({ "name": "Edit", "arguments": {
+        "file_path": "old", "old_string": "old", "new_string": large } });
+    let read = json!({ "name": "Read", "arguments": { "file_path": "old" } });
+    let print = json!({ "name": "Bash", "arguments": { "command": "yes | head -c 300000" } });
+    let files = ["--json-file", "more.json"];
+    let debug = ["--debug=trace", "--debug-file", "debug.log"];
+    for (name, call, text, flags) in [
+        ("write", &write, "done", &[][..]),
+        ("edit", &edit, "done", &[]),
+        ("spill", &print, "done", &[]),
+        ("log", &read, &*large, &[]),
+        ("another output", &read, &*large, &files),
+        ("debug", &write, "done", &debug),
+    ] {
+        let place = Place::new();
+        place.write("old", "old\n");
+        let script = json!({ "units": { "main": [{ "calls": [call] }, { "text": text }] } });
+        let model = place.script("script.json", &script);
+        let fixed = ["-p", "go", "-m", &model, "-o", "json", "--permission-mode"];
+        let all = [&fixed[..], &["bypassPermissions"], flags].concat();
+        let limited = "ulimit -f 64; exec \"$0\" \"$@\"";
+        let finished = place.tine(all).by("bash", ["-c", limited]).run();
+        assert!(finished.status.code().is_some(), "{name}: {finished:?}");
+        assert_eq!(finished.result()["result"], text, "{name}: {finished:?}");
+        assert_eq!(place.read("old").as_deref(), Some("old\n"), "{name}");
+        assert!(place.read("a").is_none(), "{name}");
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_writes_leaves_no_temporary_file_in_the_workspace() {
+    let write = json!([{ "name": "Write", "arguments": { "file_path": "new", "content": "x" } }]);
+    let edit = json!([{ "name": "Edit", "arguments": {
+        "file_path": "old", "old_string": "old", "new_string": "new" } }]);
+    let script = json!({ "units": { "main": [
+        { "calls": edit }, { "calls": write }, { "text": "done" },
+    ] } });
+    let mut killed = 0;
+    for number in 1..=12 {
+        let place = Place::new();
+        place.write("old", "old\n");
+        let model = place.script("script.json", &script);
+        let flags = ["-p", "go", "-m", &model, "--permission-mode", "acceptEdits"];
+        let finished =
+            place.tine(flags).with_fault_anywhere(Fault::KilledAt("fdatasync", number)).run();
+        killed += usize::from(!finished.status.success());
+        let entries = fs::read_dir(place.work()).expect("the place is there");
+        let names = entries.map(|entry| entry.expect("it can be read").file_name());
+        let left: Vec<_> =
+            names.filter(|name| name.to_string_lossy().starts_with(".tine-")).collect();
+        assert!(left.is_empty(), "killed at sync {number}: {left:?}");
+    }
+    assert!(killed >= 4, "{killed} runs were killed");
+}

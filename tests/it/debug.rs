@@ -36,6 +36,23 @@ fn what_happens_inside_is_told_without_keys_and_without_what_a_terminal_obeys() 
 }
 
 #[test]
+fn a_new_debug_file_can_be_read_by_the_user_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let place = Place::new();
+    let provider = provider();
+    place.write("shared.log", "of several");
+    let shared = std::fs::Permissions::from_mode(0o640);
+    std::fs::set_permissions(place.work().join("shared.log"), shared).unwrap();
+    for (name, expected) in [("debug.log", 0o600), ("shared.log", 0o640)] {
+        place.asking(&provider, &["--debug", "--debug-file", name]).run().exits(0);
+        let mode = place.work().join(name).metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, expected, "{name}");
+        assert!(!place.read(name).unwrap().starts_with("of several"));
+    }
+}
+
+#[test]
 fn a_filter_says_what_is_told_and_one_that_is_none_is_refused() {
     let place = Place::new();
     let provider = provider();

@@ -203,17 +203,27 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
     reader.read_line(&mut line).unwrap();
     assert!(line.starts_with("{\"type\":\"system\""), "{line}");
     drop(reader);
-    assert_eq!((child.wait().unwrap().code(), said(&mut child)), (Some(0), String::new()));
+    assert_eq!((child.wait().unwrap().code(), said(&mut child)), (Some(141), String::new()));
 }
 
-/// Text is written at the end, so only then is it seen that nobody reads it.
+/// Nothing is written before the end, and the model never answers.
 #[test]
-fn an_answer_that_nobody_reads_ends_quietly() {
-    let server = serve(|_| Reaction::text_reply("An answer."));
+fn a_run_ends_as_soon_as_nobody_can_read_its_output() {
     let place = Place::new();
-    let (mut child, stdout) = started(place.asking(&server, &[]).into_command());
-    drop(stdout);
-    assert_eq!((child.wait().unwrap().code(), said(&mut child)), (Some(0), String::new()));
+    let script = json!({ "units": { "main": [{ "text": "late", "delay_ms": 3_600_000 }] } });
+    let model = place.script("late.json", &script);
+    for output in ["text", "json", "stream-json"] {
+        let command = place.tine(["-p", "go", "-m", &model, "-o", output]).into_command();
+        let (mut child, stdout) = started(command);
+        drop(stdout);
+        assert_eq!(child.wait().unwrap().code(), Some(141), "{output}");
+    }
+    let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut command = place.tine(["-p", "go", "-m", &model]).into_command();
+    command.stdin(Stdio::null()).stdout(std::os::fd::OwnedFd::from(other)).stderr(Stdio::null());
+    let mut child = command.spawn().expect("cargo has built the binary");
+    drop((one, command));
+    assert_eq!(child.wait().unwrap().code(), Some(141), "a socket");
 }
 
 fn started(mut command: Command) -> (Child, ChildStdout) {

@@ -155,7 +155,9 @@ impl Session {
         let _ = self.signals.try_send(signal);
         match signal {
             Signal::Interrupt => {}
-            Signal::Terminate | Signal::Hangup => self.end(After::Leave(Exit::after(signal))),
+            Signal::Terminate | Signal::Hangup | Signal::OutputGone => {
+                self.end(After::Leave(Exit::after(signal)));
+            }
         }
     }
 

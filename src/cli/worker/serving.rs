@@ -71,7 +71,7 @@ pub(super) async fn serve(footing: Footing) -> Result<Exit, Refusal> {
 /// A worker that was asked to end has done as it should.
 fn ended_by(signal: Signal) -> Exit {
     match signal {
-        Signal::Interrupt | Signal::Terminate | Signal::Hangup => Exit::Done,
+        Signal::Interrupt | Signal::Terminate | Signal::Hangup | Signal::OutputGone => Exit::Done,
     }
 }
 
