@@ -609,26 +609,28 @@ fn a_limit_on_the_size_of_files_ends_no_run_without_a_result() {
 
 #[test]
 fn a_process_that_is_killed_while_it_writes_leaves_no_temporary_file_in_the_workspace() {
-    let write = json!([{ "name": "Write", "arguments": { "file_path": "new", "content": "x" } }]);
-    let edit = json!([{ "name": "Edit", "arguments": {
-        "file_path": "old", "old_string": "old", "new_string": "new" } }]);
-    let script = json!({ "units": { "main": [
-        { "calls": edit }, { "calls": write }, { "text": "done" },
-    ] } });
+    let write = json!({ "name": "Write", "arguments": { "file_path": "new", "content": "x" } });
+    let edit = json!({ "name": "Edit", "arguments": {
+        "file_path": "old", "old_string": "old", "new_string": "new" } });
     let mut killed = 0;
-    for number in 1..=12 {
-        let place = Place::new();
-        place.write("old", "old\n");
-        let model = place.script("script.json", &script);
-        let flags = ["-p", "go", "-m", &model, "--permission-mode", "acceptEdits"];
-        let finished =
-            place.tine(flags).with_fault_anywhere(Fault::KilledAt("fdatasync", number)).run();
-        killed += usize::from(!finished.status.success());
-        let entries = fs::read_dir(place.work()).expect("the place is there");
-        let names = entries.map(|entry| entry.expect("it can be read").file_name());
-        let left: Vec<_> =
-            names.filter(|name| name.to_string_lossy().starts_with(".tine-")).collect();
-        assert!(left.is_empty(), "killed at sync {number}: {left:?}");
+    for call in [&write, &edit] {
+        let script = json!({ "units": { "main": [{ "calls": [call] }, { "text": "done" }] } });
+        for (system_call, number) in
+            [("linkat", 1), ("fdatasync", 1), ("fdatasync", 2), ("fdatasync", 3), ("fchmod", 1)]
+        {
+            let place = Place::new();
+            place.write("old", "old\n");
+            let model = place.script("script.json", &script);
+            let flags = ["-p", "go", "-m", &model, "--permission-mode", "acceptEdits"];
+            let fault = Fault::KilledAt(system_call, number);
+            let finished = place.tine(flags).with_fault_anywhere(fault).run();
+            killed += usize::from(!finished.status.success());
+            let entries = fs::read_dir(place.work()).expect("the place is there");
+            let names = entries.map(|entry| entry.expect("it can be read").file_name());
+            let left: Vec<_> =
+                names.filter(|name| name.to_string_lossy().starts_with(".tine-")).collect();
+            assert!(left.is_empty(), "killed at {system_call} {number}: {left:?}");
+        }
     }
     assert!(killed >= 4, "{killed} runs were killed");
 }
