@@ -290,6 +290,7 @@ async fn a_signal_that_ends_the_process_is_heard_at_rest_and_at_work() {
         assert_eq!(story.states(), [UnitState::Cancelled]);
         let cancel = (after == 1_000).then_some(match signal {
             Signal::Hangup => CancelReason::Hangup,
+            Signal::OutputGone => CancelReason::OutputGone,
             Signal::Interrupt | Signal::Terminate => CancelReason::Terminate,
         });
         assert_eq!(end.end.cancel, cancel, "a turn that is over was not cancelled");

@@ -92,7 +92,9 @@ impl Cycles {
 
     fn hash(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
-        self.current.iter().for_each(|key| drop(hasher.update(&key.0)));
+        for key in &self.current {
+            hasher.update(&key.0);
+        }
         *hasher.finalize().as_bytes()
     }
 }
