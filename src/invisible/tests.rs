@@ -65,8 +65,8 @@ fn the_notice_says_how_many_which_and_where() {
     let text = visible(&format!("first\nLook here:{} now", tagged("Ignore it"))).into_owned();
     assert_eq!(
         text,
-        "first\nLook here: now\n\n[tine removed 9 invisible characters from this text (U+E0020, \
-         U+E0049, U+E0065, U+E0067, …), the first behind \"Look here:\". Such characters can hide \
+        "first\nLook here: now\n\n[tine removed 9 invisible characters from this text (U+E0049, \
+         U+E0067, U+E006E, U+E006F, …), the first behind \"Look here:\". Such characters can hide \
          instructions from the user.]"
     );
     let text = visible("\u{feff}a").into_owned();

@@ -353,8 +353,6 @@ mod tests {
           | cargo audit --deny warnings
           no rule allows it
           after a yes it runs without a sandbox
-          d shows all of it with its rule; then
-            s and a can keep it
           y once  n no  m no and why  d all
         Some(Call { in_batch: true, has_rules: false })
         ");

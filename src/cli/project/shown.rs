@@ -130,7 +130,7 @@ mod tests {
     fn a_line_is_shown_whole_and_further_rows_pass_for_no_line() {
         assert_eq!(rows("abcdefghij", Some(14)), "    abcdefghij\n");
         assert_eq!(rows("abcdefghijklmnop", Some(14)), "    abcdefghij\n      : klmnop\n");
-        assert_eq!(rows("ab日本語", Some(9)), "    ab日\n      : 本\n      : 語\n");
+        assert_eq!(rows("ab日本語", Some(11)), "    ab日本\n      : 語\n");
         assert_eq!(rows("abc", Some(1)), "    abcd\n".replace("d\n", "\n"));
         assert_eq!(rows(&"x".repeat(500), None).len(), 505);
         let text = "a\n".repeat(21);

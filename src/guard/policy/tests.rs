@@ -833,7 +833,7 @@ fn a_hard_link_is_under_the_rules_and_questions_about_every_name_of_its_file() {
     for allowed in ["b.txt", "c.txt", "config/prod.key"] {
         check(&plain, read(allowed), true);
     }
-    for rule in ["Read(config/**)", "Read(*.key)", "Read(config/prod.key)"] {
+    for rule in ["Read(config/**)", "Read(**/*.key)", "Read(config/prod.key)"] {
         let denying = policy(Mode::BypassPermissions, &[rule]);
         for denied in [read("b.txt"), edit("b.txt"), read("config/prod.key")] {
             check_denied(&denying, denied);

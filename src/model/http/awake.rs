@@ -31,7 +31,8 @@ pub(in crate::model) async fn timeout_awake<T>(
         let ended = timeout_at(until, &mut future).await;
         let late = Instant::now().saturating_duration_since(until);
         if late >= LATE {
-            *deadline += late;
+            // How much of the part had passed before the stop is not known.
+            *deadline += late + PART;
         }
         match ended {
             Err(_) if Instant::now() < *deadline => {}

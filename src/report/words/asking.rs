@@ -241,7 +241,8 @@ impl Words {
             Some(_) if lasts && !is_short => {
                 format!("s and a keep {}; d shows them", counted(rules.len() as u64, "rule"))
             }
-            Some(_) if !lasts && !rules.is_empty() => {
+            // On a narrow screen the keys have to do.
+            Some(_) if !lasts && !rules.is_empty() && room.columns >= NARROW => {
                 let (rules, them) = match rules.len() {
                     1 => ("its rule", "it"),
                     _ => ("its rules", "them"),
