@@ -1,3 +1,5 @@
+//! Texts with and without invisible characters, and the notice for a model.
+
 use proptest::prelude::*;
 
 use super::*;

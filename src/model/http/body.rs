@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::awake::timeout_awake;
 use super::exchange::{Break, Response};
 use super::{ANSWER_CAP, Address, fault, sse};
 use crate::model::{ModelError, ModelErrorKind};
@@ -111,7 +110,7 @@ async fn read_until(
     let mut bytes = Vec::new();
     let end = loop {
         let limit = if bytes.is_empty() { first } else { idle };
-        match timeout_awake(&mut (Instant::now() + limit), response.chunk()).await {
+        match timeout(limit, response.chunk()).await {
             Ok(Ok(Some(piece))) => {
                 bytes.extend_from_slice(&piece[..piece.len().min(cap - bytes.len())]);
                 if bytes.len() == cap {
