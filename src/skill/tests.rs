@@ -213,7 +213,7 @@ fn no_link_of_a_repository_leads_out_of_it() {
     leads_out.iter().for_each(|(target, name)| link(target, name));
     // What stays in the repository is followed, and so is what the user has.
     link("../../shared/b.md", "repo/.claude/commands/inner.md");
-    link("../key.md", "home/commands/mine.md");
+    link("../../key.md", "home/commands/mine.md");
     let at = |kind: &str| -> Vec<PathBuf> {
         let repo = [".tine", ".agents", ".claude"].map(|owner| repo.join(owner).join(kind));
         repo.into_iter().chain([home.join(kind)]).collect()
