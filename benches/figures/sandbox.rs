@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tine::event::{Access, Backend, Confinement};
+use tine::guard::CommandBounds;
 use tine::guard::sandbox::{Place, Prepared, Sandbox, Settings, Variables};
 
 use crate::clock;
@@ -76,7 +77,11 @@ fn time_of_command(sandbox: &Sandbox, backend: Backend, work: &PathBuf) -> f64 {
             Confinement { backend, access: Access::WorkspaceWrite, network: false }
         }
     };
-    let place = Place { directory: work, roots: std::slice::from_ref(work) };
+    let place = Place {
+        directory: work,
+        roots: std::slice::from_ref(work),
+        bounds: &CommandBounds::default(),
+    };
     let null =
         File::options().read(true).write(true).open("/dev/null").expect("it is always there");
     median_of(ROUNDS, |_| {

@@ -216,10 +216,13 @@ pub(super) fn wind_up(finished: &RunEnd, exit: Exit) -> Exit {
     match (&finished.output_error, finished.signal) {
         (None, _) => exit,
         // Some of the output may not have arrived.
-        (Some(error), _) if error.kind() == io::ErrorKind::BrokenPipe => match exit {
-            Exit::Done => Exit::OutputGone,
-            other => other,
-        },
+        (Some(error), _) if error.kind() == io::ErrorKind::BrokenPipe => {
+            if exit == Exit::Done {
+                Exit::OutputGone
+            } else {
+                exit
+            }
+        }
         // Told to end while nobody was reading.
         (Some(error), Some(signal)) if error.kind() == io::ErrorKind::TimedOut => {
             Exit::after(signal)

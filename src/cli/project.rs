@@ -233,7 +233,9 @@ fn is_trusted(environment: &Environment, project: &Project, manner: Manner) -> b
         Word::Trusted => return true,
         Word::Nothing if may_ask && is_on_terminal() => {
             super::say(&words(environment, project));
-            changed(store.as_ref(), project).iter().for_each(|line| super::say(line));
+            if let Some(line) = changed(store.as_ref(), project) {
+                super::say(&line);
+            }
             let answer = ask("Trust this, as it is now? [y/N] ");
             if let Some(store) = &store
                 && let Err(error) = store.keep(project, answer)

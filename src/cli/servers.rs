@@ -92,16 +92,16 @@ pub(super) fn servers(
         origin: "the client".to_owned(),
         reached: Reached::Channel(Arc::clone(open)),
     });
-    let limits = Limits {
-        startup: config.mcp.startup,
-        connect: mcp::CONNECT_LIMIT.max(config.mcp.startup),
-        call: config.mcp.call,
-    };
     let secret: Vec<String> = keys.iter().cloned().collect();
     let variables = environment.inherited.without(&secret);
     let workspace = start::whole_workspace(&roots);
     let surroundings = Surroundings { variables, directory: root.to_owned(), workspace };
-    Ok(Servers::new(configured.chain(carried).collect(), limits, surroundings))
+    Ok(Servers::new(configured.chain(carried).collect(), limits(config), surroundings))
+}
+
+fn limits(config: &Config) -> Limits {
+    let (startup, call) = (config.mcp.startup, config.mcp.call);
+    Limits { startup, connect: mcp::CONNECT_LIMIT.max(startup), call }
 }
 
 /// Who names a server.

@@ -25,10 +25,11 @@ use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
-use crate::config::{Environment, dirs};
+use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Surroundings, Worktrees};
 use crate::git;
+use crate::guard::sandbox::Sandbox;
 use crate::hook::Source;
 use crate::line::Budget;
 use crate::model::Model;
@@ -177,11 +178,7 @@ impl Start {
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
         warn_of_prices(&flags, std::iter::once(&model).chain(&fallbacks));
-        let sandbox = Arc::new(sandbox::of(environment, &config));
-        if flags.output_format() == Format::StreamJson {
-            // The first record says what holds.
-            sandbox.try_ahead();
-        }
+        let sandbox = sandbox_of(environment, &config, &flags);
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let policy = narrowed(policy, agent).naming(servers.other_names().clone());
         let system = system_prompt(&flags, agent, &skills)?;
@@ -365,6 +362,16 @@ pub(super) fn price_warning(flags: &RunFlags, model: &dyn Model) -> Option<Strin
         "warning: the price of `{name}` is not known, so `--max-budget-usd` does not count it\n\
          hint: set `models.{name}.price` in `config.toml`; see `config.example.toml`"
     ))
+}
+
+/// Returns the sandbox of a run.
+fn sandbox_of(environment: &Environment, config: &Config, flags: &RunFlags) -> Arc<Sandbox> {
+    let sandbox = Arc::new(sandbox::of(environment, config));
+    if flags.output_format() == Format::StreamJson {
+        // The first record says what holds.
+        sandbox.try_ahead();
+    }
+    sandbox
 }
 
 /// Returns the working directory as the kernel knows it, or the one that a session

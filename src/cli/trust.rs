@@ -25,7 +25,9 @@ pub(super) fn run(environment: &Environment, flags: &TrustFlags) -> Result<Exit,
         return Ok(Exit::Done);
     }
     super::say(&project::words(environment, &project));
-    project::changed(Some(&store), &project).iter().for_each(|line| super::say(line));
+    if let Some(line) = project::changed(Some(&store), &project) {
+        super::say(&line);
+    }
     project::readable(&project)?;
     let answer = match flags.yes {
         true => true,

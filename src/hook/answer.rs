@@ -439,7 +439,7 @@ fn read_continue<'a>(values: impl Iterator<Item = &'a Value>) -> Result<bool, St
             DecisionWord::Nothing => {}
             DecisionWord::Unknown(_) if value.as_str().is_some_and(|it| it.trim().is_empty()) => {}
             DecisionWord::Unknown(_) => {
-                read = Err(format!("answered with the unknown `continue` `{value}`"))
+                read = Err(format!("answered with the unknown `continue` `{value}`"));
             }
         }
     }

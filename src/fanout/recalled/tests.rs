@@ -145,7 +145,7 @@ fn a_task_is_that_of_the_call_that_started_its_unit() {
     check_limits(&[other.clone(), call.clone()], None);
     check_limits(&[other.clone(), asked(&limited, Verdict::Yes)], None);
     check_limits(&[other.clone(), changed_by_a_hook(), asked(&limited, Verdict::Yes)], None);
-    check_limits(&[other.clone(), changed_by_a_hook(), call.clone()], None);
+    check_limits(&[other.clone(), changed_by_a_hook(), call], None);
     let terms = Terms {
         arguments: Some(limited.to_string().into()),
         lasting: Lasting::Once,

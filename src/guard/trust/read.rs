@@ -109,7 +109,7 @@ impl Looking {
             return;
         }
         match real.strip_prefix(&root) {
-            Ok(below) => self.program_at(path, &below.to_owned()),
+            Ok(below) => self.program_at(path, below),
             Err(_) => {
                 let hash = blake3::hash(real.as_os_str().as_encoded_bytes());
                 self.take_program(path, hash);

@@ -468,7 +468,7 @@ fn a_refusal_takes_back_only_what_its_own_request_was_sent_with() {
         ("no", vec![other.clone()], true, true),
         (words, vec![], true, false),
         ("no", vec![tried.clone()], false, false),
-        ("no", vec![tried.clone(), other.clone()], false, false),
+        ("no", vec![tried.clone(), other], false, false),
         (words, vec![tried.clone()], false, false),
     ] {
         let learned = LearnedAdaptations::new(Adaptations::default(), None);

@@ -66,7 +66,7 @@ pub(super) fn refused(answer: &Refused<'_>, address: &Address) -> ModelError {
         Meaning::Kind(ModelErrorKind::Request) if is_page && status != 407 => {
             Meaning::Kind(wrong_place(address))
         }
-        meaning => meaning,
+        meaning @ (Meaning::Unpaid | Meaning::Kind(_)) => meaning,
     };
     let is_final = status == 500 && is_template_error(meaning, &refused);
     let meaning = if is_final { Meaning::Kind(ModelErrorKind::Request) } else { meaning };

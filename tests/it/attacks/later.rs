@@ -5,8 +5,11 @@ use serde_json::{Value, json};
 use crate::support::repository::Repository;
 use crate::support::tine::Place;
 
+/// Names and values of git's configuration.
+type GitSettings = &'static [(&'static str, &'static str)];
+
 /// Settings that name a file, which, and what is there before.
-const NAMED: [(&[(&str, &str)], &str, &str); 12] = [
+const NAMED: [(GitSettings, &str, &str); 12] = [
     (&[("core.hooksPath", "hooks")], "hooks/pre-commit", "hooks/other"),
     (&[("core.hooksPath", "hooks")], "hooks/other", "hooks/other"),
     (&[("include.path", "../more.inc")], "more.inc", "more.inc"),

@@ -358,7 +358,8 @@ fn user_settings_that_are_no_text_end_the_run() {
         units.flat_map(u16::to_le_bytes).collect()
     };
     let link = |target: &str, path: &Path| std::os::unix::fs::symlink(target, path);
-    let kinds: [(&str, &dyn Fn(&Path) -> std::io::Result<()>); 6] = [
+    type Make<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
+    let kinds: [(&str, Make<'_>); 6] = [
         ("UTF-16", &|path| std::fs::write(path, utf_16("{\"hooks\": {}}"))),
         ("not UTF-8", &|path| std::fs::write(path, b"{\"a\": \"\xff\"}")),
         ("a directory", &|path| std::fs::create_dir(path)),
