@@ -233,7 +233,21 @@ pub(super) fn wind_up(finished: &RunEnd, exit: Exit) -> Exit {
 
 fn unwritten(exit: Exit, what: &str, error: &io::Error) -> Exit {
     super::say(&format!("error: cannot write {what}: {error}"));
-    if exit == Exit::Done { Exit::Error } else { exit }
+    match exit {
+        // The output cannot be written, though its reader may still be there.
+        Exit::Done | Exit::OutputGone => Exit::Error,
+        Exit::Error
+        | Exit::Usage
+        | Exit::Authentication
+        | Exit::BadInput
+        | Exit::BadConfig
+        | Exit::Limit
+        | Exit::TryLater
+        | Exit::Hangup
+        | Exit::Interrupted
+        | Exit::Terminated
+        | Exit::Command(_) => exit,
+    }
 }
 
 /// Opens a file to be written anew. What is open already, and only named by its

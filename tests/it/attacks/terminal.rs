@@ -159,7 +159,7 @@ fn no_argument_of_a_command_line_is_obeyed_by_a_terminal() {
 }
 
 /// Stands at the end of a question about a call, behind the answers.
-const AT_THE_END: &str = "n no, n TEXT no and why:";
+const AT_THE_END: &str = "n no, n TEXT no and why";
 
 /// Rows of the smallest screen on which all of a question is seen.
 const SCREEN: usize = 24;
@@ -198,7 +198,10 @@ fn questions(place: &Place, script: &Value) -> ([Vec<String>; 2], Vec<u8>) {
         terminal.wait_until(|screen| {
             let text = screen.text();
             let is_end = |row: &&str| is_ours(row) && row.contains(AT_THE_END);
-            text.lines().filter(is_end).count() == count && text.ends_with(AT_THE_END)
+            let is_asked = [":", ", d all of it:"]
+                .iter()
+                .any(|end| text.trim_end().ends_with(&format!("{AT_THE_END}{end}")));
+            text.lines().filter(is_end).count() == count && is_asked
         });
         let text = terminal.screen.text();
         let mut rows: Vec<String> = text.lines().rev().map(str::to_owned).collect();

@@ -263,5 +263,5 @@ fn lines_that_cannot_be_written_end_the_map_with_what_to_do() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("a child can be waited for");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().last()), (Some(1), Some(&*hint)), "{said}");
+    assert_eq!((output.status.code(), said.lines().last()), (Some(141), Some(&*hint)), "{said}");
 }
