@@ -61,6 +61,10 @@ pub const COMMAND_VARIABLE: &str = "TINE_COMMANDS";
 const SPARE_COMMANDS: u8 = b'c';
 const SPARE_ALL: u8 = b'a';
 
+/// Message to the reaper once the user runs programs of their own: unless tine says otherwise
+/// before it ends, only what commands have started is ended.
+const ONLY_COMMANDS: u8 = b'u';
+
 /// `true` once the user has run a program of their own, which may have left others.
 static HAS_LENT: AtomicBool = AtomicBool::new(false);
 
@@ -96,19 +100,25 @@ pub fn start() {
 /// Starts the reaper for a program of the user's own: an editor, a line for the shell. If tine ends
 /// by itself after that, no process is ended, since none can be told from the user's.
 pub fn start_for_user() {
-    HAS_LENT.store(true, Ordering::Relaxed);
     start();
+    if !HAS_LENT.swap(true, Ordering::Relaxed) {
+        tell(ONLY_COMMANDS);
+    }
+}
+
+fn tell(message: u8) {
+    if let Some(Some(pipe)) = PIPE.get() {
+        let mut pipe: &ChildStdin = pipe;
+        // A reaper that is gone ends nothing.
+        let _ = pipe.write_all(&[message]);
+    }
 }
 
 /// Lets processes live on that commands have left in the background, since this process ends by
 /// itself.
 pub fn dismiss() {
-    if let Some(Some(pipe)) = PIPE.get() {
-        let mut pipe: &ChildStdin = pipe;
-        let has_lent = HAS_LENT.load(Ordering::Relaxed);
-        // A reaper that is gone ends nothing.
-        let _ = pipe.write_all(&[if has_lent { SPARE_ALL } else { SPARE_COMMANDS }]);
-    }
+    let has_lent = HAS_LENT.load(Ordering::Relaxed);
+    tell(if has_lent { SPARE_ALL } else { SPARE_COMMANDS });
 }
 
 /// Returns whether this process was started as a reaper, after doing its work.
@@ -145,9 +155,13 @@ fn reap(tag: Tag) {
     let mut said = Vec::new();
     // What cannot be read has ended.
     let _ = io::stdin().read_to_end(&mut said);
-    let spared: fn(&[Pid]) -> HashSet<Pid> = match said.first() {
+    let spared: fn(&[Pid]) -> HashSet<Pid> = match said.last() {
         Some(&SPARE_ALL) => return,
-        Some(_) => background,
+        Some(&ONLY_COMMANDS) => |all| {
+            let ours = background(all, false);
+            all.iter().filter(|process| !ours.contains(process)).copied().collect()
+        },
+        Some(_) => |all| background(all, true),
         None => |_| HashSet::new(),
     };
     let find = || {
@@ -223,10 +237,13 @@ impl Tag {
 }
 
 /// Returns which of these processes commands have left in the background, and what those have
-/// started.
-fn background(processes: &[Pid]) -> HashSet<Pid> {
+/// started. `if_hidden` says whether a process counts that hides its environment.
+fn background(processes: &[Pid], if_hidden: bool) -> HashSet<Pid> {
     let has_mark = |process: &&Pid| {
         let variables = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        if variables.is_empty() {
+            return if_hidden;
+        }
         let name =
             |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
         variables

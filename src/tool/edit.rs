@@ -166,6 +166,9 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
     {
         places.extend(find::second(&text, old.as_bytes(), only));
     }
+    if !places.is_empty() {
+        check_encoding(&held, &before, &encoding)?;
+    }
     let (after, told) = match places[..] {
         [] => forgiven(&held, &before, &text, &wanted)?,
         [_, _, ..] if !wanted.everywhere => {
@@ -199,6 +202,17 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
     }
     let change = Change::Write { bytes: after.into(), access: Access::Usual };
     Ok((Planned { held, before: Some(before), change }, told))
+}
+
+/// Refuses a file whose characters have two or four bytes each and that has no byte order mark:
+/// a text of another length would shift all characters after it.
+fn check_encoding(held: &Held, before: &Before, encoding: &TextEncoding) -> Result<(), ToolError> {
+    let start = &before.bytes[..before.bytes.len().min(HINT_BYTES)];
+    let hint = conversion_hint(start, &held.shown());
+    if matches!(encoding, TextEncoding::Bytes) && !hint.is_empty() {
+        return Err(ToolError::tell(format!("Nothing was changed in {}.{hint}", held.shown())));
+    }
+    Ok(())
 }
 
 /// Returns whether the line that holds a place ends with CRLF.

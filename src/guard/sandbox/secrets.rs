@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Paths below home whose content gives power elsewhere, by what it is. They are from the
-/// documentation of the programs that keep them there.
+/// Paths below home whose content gives power elsewhere, by what it is: where the programs
+/// that write them keep them by default.
 const BY_CONTENT: &[(&str, &[&str])] = &[
     ("keys that open other machines", &[".ssh", ".tsh", ".vnc/passwd", ".putty"]),
     ("keys that sign and decrypt, and the socket of their agent", &[".gnupg"]),
