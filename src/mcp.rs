@@ -101,7 +101,7 @@ impl Failed {
 
     fn changed(file: &str) -> Self {
         let why = format!(
-            "it is not started, because `{file}` is not what it was when the run began; a new \
+            "it is not started, because `{file}` has changed since the run began; a new \
              session asks about the change"
         );
         Self { why: why.into(), cause: Cause::ChangedFile }

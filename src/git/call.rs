@@ -311,7 +311,7 @@ pub(super) fn too_many_untracked(error: GitError) -> GitError {
     }
     let most = OUTPUT_CAP / 1024 / 1024;
     let message = format!(
-        "the names of the untracked files have more than {most} MiB; add what is generated to \
+        "the list of untracked files is larger than {most} MiB; add generated files to \
          .gitignore, or to .git/info/exclude if only you have it"
     );
     GitError::Failed { message }

@@ -394,7 +394,7 @@ fn a_list_of_untracked_files_that_is_too_long_names_the_way_out() {
     let error = call::too_many_untracked(failed(&format!("it printed more than {most} MiB; x")));
     assert_eq!(
         error.to_string(),
-        "git failed: the names of the untracked files have more than 8 MiB; add what is generated \
+        "git failed: the list of untracked files is larger than 8 MiB; add generated files \
          to .gitignore, or to .git/info/exclude if only you have it"
     );
     for other in ["it took more than 60 s", "fatal: not a git repository", ""] {

@@ -69,7 +69,7 @@ impl HiddenFiles {
             if found.iter().any(is_here) {
                 found.retain(|path| !is_here(path));
                 why_not_all.get_or_insert_with(|| {
-                    format!("the rule `{sourced}` denies to read the working directory")
+                    format!("the rule `{sourced}` denies reading the working directory")
                 });
             }
         }
@@ -78,7 +78,7 @@ impl HiddenFiles {
         found.dedup_by(|inner, outer| inner.starts_with(&*outer));
         if found.len() > HIDDEN_CAP {
             found.truncate(HIDDEN_CAP);
-            let why = "rules deny to read more files than a sandbox can hide";
+            let why = "rules deny reading more files than a sandbox can hide";
             why_not_all.get_or_insert_with(|| why.to_owned());
         }
         Self { paths: found, why_not_all }
@@ -213,7 +213,7 @@ mod tests {
         for rule in ["Read(**)", "Read(//**)", "Read(.)", "Read(../**)"] {
             let (found, why_not) = hidden(rule, |_| {});
             assert_eq!(found, [""; 0], "{rule}");
-            let expected = format!("the rule `{rule}` denies to read the working directory");
+            let expected = format!("the rule `{rule}` denies reading the working directory");
             assert_eq!(why_not, Some(expected), "{rule}");
         }
     }

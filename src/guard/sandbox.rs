@@ -251,7 +251,7 @@ impl Sandbox {
         let is_first = !self.is_absence_told.swap(true, Ordering::Relaxed);
         is_first.then(|| {
             format!(
-                "no sandbox holds the commands that rules allow: {bwrap}; {landlock}. They run \
+                "no sandbox confines commands that rules allow: {bwrap}; {landlock}. They run \
                  with all your rights. Install `bubblewrap`, or refuse them with `--sandbox`; \
                  `tine doctor` says more"
             )

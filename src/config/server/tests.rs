@@ -245,6 +245,9 @@ fn each_timeout_is_as_the_entry_says() {
     let entry = ModelEntry { headers_s, idle_s, ..at("http://box/v1", None) };
     let expected = AnswerTimeouts { headers, idle, ..AnswerTimeouts::NEAR };
     assert_eq!(ready(&entry, &[]).unwrap().timeouts, expected);
+    let entry = ModelEntry { headers_s, ..at("https://api.example.com/v1", None) };
+    let expected = AnswerTimeouts { headers, second_request: None, ..AnswerTimeouts::HOSTED };
+    assert_eq!(ready(&entry, &[]).unwrap().timeouts, expected);
     let (first_piece_s, first_piece) = seconds(900);
     let entry = ModelEntry { first_piece_s, ..at("https://api.example.com/v1", None) };
     let expected = AnswerTimeouts { first_piece, ..AnswerTimeouts::HOSTED };

@@ -71,7 +71,7 @@ impl Policy {
         if let Some(word) = untold {
             let rule = rules.next()?;
             return Some(format!(
-                "there is no sandbox, and `{word}` may be what the rule `{rule}` denies to read"
+                "there is no sandbox, and `{word}` may name a file that the rule `{rule}` denies"
             ));
         }
         let directories = call.named.iter().flat_map(|subjects| &subjects.paths);
@@ -81,8 +81,8 @@ impl Policy {
             let holds = |path: &&&PathBuf| pattern.may_match_below(path, self.root());
             let shown = path_text::shown(self.root(), directories.iter().find(holds)?);
             Some(format!(
-                "there is no sandbox, and `{shown}` may hold what the rule `{sourced}` denies to \
-                 read"
+                "there is no sandbox, and `{shown}` may contain files that the rule `{sourced}` \
+                 denies"
             ))
         })
     }

@@ -177,7 +177,7 @@ fn a_rule_that_no_sandbox_can_hold_is_asked_about() {
     let place = place();
     configure(&place, "allow = [\"Bash\"]\ndeny = [\"Read(../**)\"]");
     let output = &agent(&place, &["make"], &[])[0];
-    assert!(output.contains("`Read(../**)` denies to read the working directory"), "{output}");
+    assert!(output.contains("`Read(../**)` denies reading the working directory"), "{output}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_server_whose_file_an_agent_changed_is_not_started_again() {
         let finished = run(&place, &calls, &[]);
         let outputs = outputs(&finished);
         assert!(outputs[2].1.contains("out of luck"), "{entry}: {outputs:?}");
-        let why = format!("because `{changed}` is not what it was when the run began");
+        let why = format!("because `{changed}` has changed since the run began");
         assert!(outputs[3].1.contains(&why), "{entry}: {outputs:?}");
         let told = |line: &str| line.contains("\"informational\"") && line.contains(&why);
         assert!(finished.stdout.lines().any(told), "{entry}: {}", finished.stdout);

@@ -11,7 +11,7 @@ use crate::support::records::Records;
 use crate::support::tine::{Place, Tine};
 
 /// The beginning of every warning.
-const WARNING: &str = "no sandbox holds the commands that rules allow: ";
+const WARNING: &str = "no sandbox confines commands that rules allow: ";
 
 /// Says whether a filter holds the command.
 const ASKS: &str = "grep -o 'Seccomp:.*' /proc/self/status";
