@@ -106,6 +106,13 @@ pub fn start_for_user() {
     }
 }
 
+/// Starts the reaper for the command of `tine sandbox`: if tine is killed, all that it has started
+/// ends, and if tine ends by itself, nothing does.
+pub fn start_for_sandbox() {
+    HAS_LENT.store(true, Ordering::Relaxed);
+    start();
+}
+
 fn tell(message: u8) {
     if let Some(Some(pipe)) = PIPE.get() {
         let mut pipe: &ChildStdin = pipe;

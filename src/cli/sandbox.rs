@@ -73,7 +73,7 @@ pub(super) fn run(
     roots.extend(flags.add_dir.iter().cloned());
     let place = Place { directory: &directory, roots: &roots, bounds: &bounds };
     if wanted.policy == Access::Off {
-        reaper::start_for_user();
+        reaper::start_for_sandbox();
     }
     let prepared = sandbox
         .prepare(confinement(&sandbox, wanted), &place, &wanted.command)

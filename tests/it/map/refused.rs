@@ -1,5 +1,6 @@
 //! What cannot be mapped: said before anything is asked, written or kept.
 
+use std::io::Read as _;
 use std::process::Stdio;
 
 use crate::support::server::{Reaction, Server};
@@ -260,7 +261,9 @@ fn lines_that_cannot_be_written_end_the_map_with_what_to_do() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("cargo has built the binary");
-    drop(child.stdout.take());
+    let mut reader = child.stdout.take().expect("its output is a pipe");
+    reader.read_exact(&mut [0]).expect("it has written a line");
+    drop(reader);
     let output = child.wait_with_output().expect("a child can be waited for");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), said.lines().last()), (Some(141), Some(&*hint)), "{said}");
