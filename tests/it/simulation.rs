@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::future::FutureExt as _;
+use futures_util::future::{FutureExt as _, join_all};
 use futures_util::stream::{self, BoxStream};
 use serde_json::{Value, json};
 use tine::event::{EventKind, UnitId};
@@ -35,7 +35,7 @@ const RUNS: u64 = 60;
 /// Most agents that one run starts.
 const AGENTS_CAP: usize = 24;
 
-/// Longer than any run takes that forgets nobody.
+/// Longer than any run takes in which no waiter is forgotten.
 const FOREVER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The longest time from a signal to the end.
@@ -127,12 +127,12 @@ impl State {
         let is_full = self.window.is_some_and(|(most, window)| recent(window) >= most);
         let is_out = self.outage.is_some_and(|(from, until)| from <= now && now < until);
         if self.in_flight > self.places || is_full || is_out {
-            return self.refuse(unit, now + soon, soon);
+            return self.refuse(soon);
         }
         self.taken.push(now);
         let later = Duration::from_millis(self.dice.between(50, 5_000));
         match self.dice.below(60) {
-            0..=2 => self.refuse(unit, now + soon, soon),
+            0..=2 => self.refuse(soon),
             3 => Reaction::Fails(soon, error(ModelErrorKind::Overloaded, Some(500))),
             4 => Reaction::Fails(soon, error(ModelErrorKind::Connection, None)),
             5 => Reaction::Fails(Duration::from_secs(180), error(ModelErrorKind::Silent, None)),
@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    fn refuse(&mut self, unit: UnitId, heard: Instant, after: Duration) -> Reaction {
+    fn refuse(&mut self, after: Duration) -> Reaction {
         let (kind, status) = self.dice.pick(&[
             (ModelErrorKind::RateLimited, 429),
             (ModelErrorKind::RateLimited, 529),
@@ -161,9 +161,6 @@ impl State {
         ]);
         let wait = Duration::from_millis(self.dice.between(1, 8_000));
         let retry_after = (!self.dice.one_in(3)).then_some(wait);
-        if let Some(wait) = retry_after {
-            self.floors.insert(unit, heard + wait);
-        }
         Reaction::Fails(after, ModelError { retry_after, ..error(kind, Some(status)) })
     }
 
@@ -265,22 +262,27 @@ fn conversation_fault(prefix: &Prefix) -> Option<String> {
 /// A request in flight, until it is answered or dropped.
 struct InFlight {
     state: Arc<Mutex<State>>,
-    is_of_agent: bool,
+    unit: UnitId,
 }
 
 impl InFlight {
     fn new(state: &Arc<Mutex<State>>, unit: UnitId) -> Self {
-        let is_of_agent = unit != UnitId::MAIN;
         let mut counted = state.lock().expect("nothing panics while it holds the lock");
         counted.in_flight += 1;
-        counted.of_agents += usize::from(is_of_agent);
+        counted.of_agents += usize::from(unit != UnitId::MAIN);
         if counted.of_agents > counted.cap {
             let violation =
                 format!("{} agents ask, and {} may run", counted.of_agents, counted.cap);
             counted.violations.push(violation);
         }
         drop(counted);
-        Self { state: Arc::clone(state), is_of_agent }
+        Self { state: Arc::clone(state), unit }
+    }
+
+    /// The unit hears now that it may not come again before.
+    fn set_floor(&self, floor: Instant) {
+        let mut state = self.state.lock().expect("nothing panics while it holds the lock");
+        state.floors.insert(self.unit, floor);
     }
 }
 
@@ -288,7 +290,7 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         let mut counted = self.state.lock().expect("nothing panics while it holds the lock");
         counted.in_flight -= 1;
-        counted.of_agents -= usize::from(self.is_of_agent);
+        counted.of_agents -= usize::from(self.unit != UnitId::MAIN);
     }
 }
 
@@ -324,6 +326,9 @@ fn after_a_while(
 ) -> BoxStream<'static, Result<Chunk, ModelError>> {
     stream::once(async move {
         tokio::time::sleep(after).await;
+        if let Err(ModelError { retry_after: Some(wait), .. }) = &item {
+            in_flight.set_floor(Instant::now() + *wait);
+        }
         drop(in_flight);
         item
     })
@@ -380,7 +385,7 @@ impl Day {
     /// Runs it, and checks what must hold after each event and at the end.
     async fn run(&self, run: impl Future<Output = Story>) -> Result<Story, String> {
         let story = tokio::time::timeout(FOREVER, run).await;
-        let story = story.map_err(|_| "somebody waits for ever".to_owned())?;
+        let story = story.map_err(|_| "a waiter is forgotten".to_owned())?;
         check_invariants(&story);
         if self.signal.is_some_and(|(after, _)| story.took > after + END_LIMIT) {
             return Err(format!("it ended {:?} after its start, in spite of a signal", story.took));
@@ -398,15 +403,16 @@ impl Day {
                 return Err(format!("the gate misses {} places", provider.lane.in_flight()));
             }
         }
-        let permits: Vec<_> = (0..self.cap)
-            .map_while(|_| self.pool.acquire(self.pool.ticket()).now_or_never())
-            .collect();
-        match permits.len() == self.cap
-            && self.pool.acquire(self.pool.ticket()).now_or_never().is_none()
-        {
-            true => Ok(story),
-            false => Err(format!("{} of {} permits are free", permits.len(), self.cap)),
+        // A unit tells its end before its task returns the permit. Paused time passes only
+        // when no task can run, so this waits for those tasks and for nothing else.
+        let all = join_all((0..self.cap).map(|_| self.pool.acquire(self.pool.ticket())));
+        let Ok(permits) = tokio::time::timeout(END_LIMIT, all).await else {
+            return Err(format!("fewer than {} permits are free", self.cap));
+        };
+        if self.pool.acquire(self.pool.ticket()).now_or_never().is_some() {
+            return Err(format!("more than {} permits are free", permits.len()));
         }
+        Ok(story)
     }
 
     /// No request is begun, and no call run, once a limit is reached.
@@ -442,6 +448,10 @@ async fn simulate(seed: u64) -> Result<(), String> {
     let mut dice = Dice(!seed);
     if dice.one_in(4) {
         let kept = 1 + dice.below(story.events.len());
+        // The next process gives the numbers of lost units to others, and heard no refusal.
+        for provider in day.other.iter().chain([&day.provider]) {
+            provider.state().floors.clear();
+        }
         story = Box::pin(day.run(day.setup().run_after(story, kept))).await?;
     }
     drop(story);
