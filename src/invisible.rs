@@ -87,6 +87,7 @@ pub fn without_invisible(text: &str) -> (Cow<'_, str>, Removed) {
     while let Some((at, character)) = characters.next() {
         let end = at + character.len_utf8();
         let after = characters.peek().map_or(Neighbour::Nothing, |(_, c)| Neighbour::Is(*c));
+        let is_gone = is_removed(before, character, after);
         if character == FLAG
             && let Some(tags) = FLAG_TAGS.iter().find(|tags| text[end..].starts_with(**tags))
         {
@@ -94,12 +95,14 @@ pub fn without_invisible(text: &str) -> (Cow<'_, str>, Removed) {
             before = Neighbour::Is(FLAG);
             continue;
         }
-        if is_removed(before, character, after) {
+        before = Neighbour::Is(character);
+        if is_gone {
             visible.push_str(&text[start..at]);
             start = end;
             removed.note(character, &visible, at);
+            // What was beside it has nothing visible there, also if it was a selector.
+            before = Neighbour::Removed;
         }
-        before = Neighbour::Is(character);
     }
     if removed.places.is_empty() {
         return (Cow::Borrowed(text), removed);
@@ -109,12 +112,11 @@ pub fn without_invisible(text: &str) -> (Cow<'_, str>, Removed) {
 }
 
 fn is_removed(before: Neighbour, character: char, after: Neighbour) -> bool {
-    let is_selector = |c: char| matches!(c, '\u{fe00}'..='\u{fe0f}');
     match character {
         // One chooses a form; more of them hold something.
-        '\u{fe0e}' | '\u{fe0f}' => match before {
-            Neighbour::Is(before) => is_invisible(before) || is_selector(before),
-            Neighbour::Nothing => true,
+        _ if shaping::is_form_selector(character) => match before {
+            Neighbour::Is(before) => is_invisible(before) || shaping::is_form_selector(before),
+            Neighbour::Nothing | Neighbour::Removed => true,
             Neighbour::Unknown => false,
         },
         // A model reads them as ends of lines.

@@ -11,6 +11,8 @@ pub enum Neighbour {
     Is(char),
     /// The text begins or ends there.
     Nothing,
+    /// A character that was removed.
+    Removed,
     /// The text continues there with characters that the caller does not know.
     Unknown,
 }
@@ -19,7 +21,7 @@ impl Neighbour {
     fn fits(self, fits: impl FnOnce(char) -> bool) -> bool {
         match self {
             Self::Is(character) => fits(character),
-            Self::Nothing => false,
+            Self::Nothing | Self::Removed => false,
             Self::Unknown => true,
         }
     }
@@ -46,11 +48,14 @@ pub fn shapes(before: Neighbour, character: char, after: Neighbour) -> bool {
         _ if is_mark(character) => {
             let is_beside_text = |it: Neighbour| match it {
                 Neighbour::Is(beside) => !is_hidden(beside),
-                Neighbour::Nothing => false,
+                Neighbour::Nothing | Neighbour::Removed => false,
                 Neighbour::Unknown => true,
             };
             let is_lone = |it: Neighbour| it == Neighbour::Nothing || is_beside_text(it);
-            (is_beside_text(before) || is_beside_text(after)) && is_lone(before) && is_lone(after)
+            // A selector behind a mark selects nothing, and does not stay.
+            let has_selector = matches!(after, Neighbour::Is(after) if is_form_selector(after));
+            let is_beside = is_beside_text(before) || is_beside_text(after);
+            is_beside && is_lone(before) && is_lone(after) && !has_selector
         }
         // Forms of ideographs, of which names are written; fonts know a few for each.
         '\u{fe00}'..='\u{fe02}' | '\u{e0100}'..='\u{e010f}' => before.fits(is_ideograph),
@@ -58,6 +63,11 @@ pub fn shapes(before: Neighbour, character: char, after: Neighbour) -> bool {
         '\u{180b}'..='\u{180d}' | '\u{180f}' => before.fits(is_mongolian),
         _ => false,
     }
+}
+
+/// Returns whether a character selects between text and emoji.
+pub(super) const fn is_form_selector(character: char) -> bool {
+    matches!(character, '\u{fe0e}' | '\u{fe0f}')
 }
 
 /// Returns whether a neighbour has no shape, so that a mark beside it hides something.

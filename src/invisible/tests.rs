@@ -87,6 +87,21 @@ fn places_move_with_the_text() {
     assert_eq!(removed.moved(text.len()), 4);
 }
 
+#[test]
+fn a_removed_selector_is_no_neighbour_of_a_mark_or_joiner() {
+    for (text, left) in [
+        ("\u{200f}\u{fe0f}\u{200f}葛", "葛"),
+        ("\u{fe0f}\u{200f}", ""),
+        ("\u{fe0f}\u{200f}a", "a"),
+        ("\u{fe0f}\u{200d}👨", "👨"),
+        ("x\u{200f}\u{fe0f}\u{200f}", "x"),
+        ("❤\u{fe0f}\u{200f}a", "❤\u{fe0f}\u{200f}a"),
+        ("❤\u{fe0f}\u{200d}👨", "❤\u{fe0f}\u{200d}👨"),
+    ] {
+        assert_eq!(without_invisible(text).0, left, "{text:?}");
+    }
+}
+
 proptest! {
     /// A request that is made again from the log, or by a fork, has the same bytes.
     #[test]
