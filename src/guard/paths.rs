@@ -97,15 +97,7 @@ pub(super) fn resolved(root: &Path, path: &Path) -> PathBuf {
 pub(super) fn names(root: &Path, path: &Path) -> Vec<PathBuf> {
     let (mut walked, mut rest) = (PathBuf::new(), reversed_parts(&root.join(path)));
     let mut names = Vec::new();
-    while let Some(part) = rest.pop() {
-        match part.to_str() {
-            Some(".") => continue,
-            Some("..") => {
-                walked.pop();
-                continue;
-            }
-            Some(_) | None => walked.push(&part),
-        }
+    while walk_on(&mut walked, &mut rest) {
         let Link::To(target) = Link::at(&walked) else { continue };
         // A `..` behind the link leaves the link's target, not the link's directory.
         let is_plain = rest.iter().all(|part| part != "..");
@@ -119,6 +111,24 @@ pub(super) fn names(root: &Path, path: &Path) -> Vec<PathBuf> {
     }
     names.push(walked);
     names
+}
+
+/// Moves the next component of a path from `rest` to `walked`, with all `.` and `..` before
+/// it. Returns `false` at the end of the path.
+fn walk_on(walked: &mut PathBuf, rest: &mut Vec<OsString>) -> bool {
+    while let Some(part) = rest.pop() {
+        match part.to_str() {
+            Some(".") => {}
+            Some("..") => {
+                walked.pop();
+            }
+            Some(_) | None => {
+                walked.push(part);
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// Returns the components of a path, the last one first.
@@ -182,15 +192,7 @@ impl Link {
 /// files), or it cannot be followed though it is there. `directory` has no links.
 pub(super) fn is_elusive(directory: &Path, path: &Path, link: impl Fn(&Path) -> Link) -> bool {
     let (mut walked, mut rest, mut links) = (directory.to_owned(), reversed_parts(path), 0);
-    while let Some(part) = rest.pop() {
-        match part.to_str() {
-            Some(".") => continue,
-            Some("..") => {
-                walked.pop();
-                continue;
-            }
-            Some(_) | None => walked.push(&part),
-        }
+    while walk_on(&mut walked, &mut rest) {
         if is_process(&walked) {
             let is_known = matches!(&rest[..], [name] if OF_PROCESS.iter().any(|it| name == it));
             return !is_known;
