@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::copies::Copies;
 use super::hard_links;
@@ -54,8 +54,18 @@ pub(super) struct OnlyReads {
     touched: Vec<Touched>,
     /// What those are copies of.
     originals: Vec<Touched>,
+    /// Both with their links followed and their other names, found for the first rule.
+    located: OnceLock<Vec<Located>>,
     /// The same on another machine, each with its copy.
     elsewhere: Vec<(PathBuf, Touched)>,
+}
+
+/// What a command reads, as rules are compared with it.
+struct Located {
+    subjects: Subjects,
+    /// The path with its links followed.
+    place: PathBuf,
+    reach: Reach,
 }
 
 /// How sure it is that a rule is about something that a command reads.
@@ -86,11 +96,12 @@ impl Gate {
             };
         let touched: Vec<Touched> = parts.into_iter().flat_map(|part| part.touched).collect();
         // By each of its names: a rule may be about a link.
-        let named = |Touched { path, reach }: &Touched| {
+        let names_of = |Touched { path, reach }: &Touched| {
             let (names, reach) = (paths::names(root, path), *reach);
             let places = names.into_iter().chain([paths::resolved(root, path)]);
             places.map(move |path| Touched { path, reach }).collect::<Vec<_>>()
         };
+        let named: Vec<Touched> = touched.iter().flat_map(names_of).collect();
         let of = |Touched { path, reach }: Touched| {
             copies.originals(&path).into_iter().map(move |path| Touched { path, reach })
         };
@@ -100,26 +111,37 @@ impl Gate {
         };
         Ok(OnlyReads {
             script: Script { text: script.into(), machine: Arc::clone(&self.machine) },
-            originals: touched.iter().flat_map(named).flat_map(of).collect(),
-            elsewhere: touched.iter().flat_map(named).flat_map(elsewhere).collect(),
+            originals: named.iter().cloned().flat_map(of).collect(),
+            elsewhere: named.into_iter().flat_map(elsewhere).collect(),
+            located: OnceLock::new(),
             touched,
         })
     }
 }
 
 impl OnlyReads {
+    fn located(&self, root: &Path) -> &[Located] {
+        self.located.get_or_init(|| {
+            let locate = |Touched { path, reach }: &Touched| Located {
+                subjects: Subjects::of_path(path).located(root),
+                place: paths::resolved(root, path),
+                reach: *reach,
+            };
+            self.touched.iter().chain(&self.originals).map(locate).collect()
+        })
+    }
+
     /// Tells whether a rule about reading is about something that is read.
     pub(super) fn touches(&self, sourced: &Sourced, ground: Ground<'_>) -> Option<Touch> {
         let root = ground.root();
         let mut touch = None;
-        for Touched { path, reach } in self.touched.iter().chain(&self.originals) {
-            if sourced.rule.denies("Read", &Subjects::of_path(path).located(root), root) {
+        for Located { subjects, place, reach } in self.located(root) {
+            if sourced.rule.denies("Read", subjects, root) {
                 return Some(Touch::Surely);
             }
             let below = *reach != Reach::Itself;
             let pattern = sourced.rule.reading_pattern().filter(|_| below);
-            let directory = paths::resolved(root, path);
-            if pattern.is_some_and(|pattern| pattern.may_match_below(&directory, root)) {
+            if pattern.is_some_and(|pattern| pattern.may_match_below(place, root)) {
                 touch = Some(Touch::Perhaps);
             }
         }
