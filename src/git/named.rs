@@ -1,8 +1,8 @@
 //! The files that git's configuration names: hooks, included configuration, and
 //! the scripts that git runs as filters, monitors, drivers and the like.
 //!
-//! Whoever writes one of these decides what the user's next git command runs, just
-//! as if it had been written into `.git/hooks`. The configuration is listed by our
+//! A change of one of these decides what the user's next git command runs, just as a
+//! file in `.git/hooks` does. The configuration is listed by our
 //! own hardened git; this module only reads the listing.
 
 use std::ffi::OsStr;
@@ -129,13 +129,13 @@ pub(crate) fn named_files(
     let bases = PathBases::of(program, root);
     let mut named = Vec::new();
     for listed in settings(&listed) {
-        // Every file of configuration that is read, whoever names it.
+        // Every file of configuration that git reads, included ones too.
         named.push(bases.directories[1].join(listed.file));
         named.extend(of_setting(&listed, &bases));
     }
+    let real_root = locate(root).unwrap_or_else(|_| root.to_owned());
     let mut files: Vec<PathBuf> = Vec::new();
     for path in named.iter().filter_map(|path| locate(path).ok()) {
-        let real_root = locate(root).unwrap_or_else(|_| root.to_owned());
         if real_root.starts_with(&path) {
             // Only files with these names are hooks there.
             files.extend(HOOKS.iter().map(|hook| path.join(hook)));

@@ -44,6 +44,7 @@ impl HiddenFiles {
         copies: &Copies,
     ) -> Self {
         let root = &roots[0];
+        let here = paths::resolved(root, Path::new("."));
         let (mut found, mut left, mut why_not_all) = (Vec::new(), ENTRIES_CAP, None);
         for sourced in rules {
             let Some(pattern) = sourced.rule.reading_pattern() else { continue };
@@ -62,10 +63,7 @@ impl HiddenFiles {
                     });
                 }
             }
-            let is_here = |path: &PathBuf| {
-                let here = paths::resolved(root, Path::new("."));
-                here.starts_with(path)
-            };
+            let is_here = |path: &PathBuf| here.starts_with(path);
             if found.iter().any(is_here) {
                 found.retain(|path| !is_here(path));
                 why_not_all.get_or_insert_with(|| {
