@@ -68,21 +68,21 @@ pub(super) enum Repeat {
     /// Not often enough to speak of it.
     Unremarkable,
     /// The model is told.
-    Told(Repetition),
+    Told(RepeatCount),
     /// The model was told and went on: the unit ends.
-    Ends(Repetition),
+    Ends(RepeatCount),
 }
 
 /// How often something was repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Repetition {
+pub(super) struct RepeatCount {
     /// How many times it came in a row.
     times: u32,
     /// How many turns it has; 1 for a call that is repeated alone.
     turns: usize,
 }
 
-impl Repetition {
+impl RepeatCount {
     /// Returns what the model is told.
     pub(super) fn notice(self, tool: &str) -> String {
         let Self { times, turns } = self;
@@ -162,7 +162,7 @@ impl Loops {
         run.times = run.times.saturating_add(1);
         run.last = turn;
         let times = run.times;
-        let repetition = Repetition { times, turns: 1 };
+        let repetition = RepeatCount { times, turns: 1 };
         match run.told {
             Some(told) if times >= ENDS_AT && told < turn => Repeat::Ends(repetition),
             Some(_) | None if times >= TOLD_AT => {

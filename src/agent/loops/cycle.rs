@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Key, Repeat, Repetition};
+use super::{Key, Repeat, RepeatCount};
 
 /// Longest cycle that is found, in turns. A model that goes in a longer one does much in
 /// between.
@@ -24,7 +24,7 @@ pub(super) const fn limits(turns: usize) -> (u32, u32) {
     }
 }
 
-/// The turns of a unit since somebody spoke to it.
+/// The turns of a unit since the last message to it.
 #[derive(Debug, Default)]
 pub(super) struct Cycles {
     /// Those before the current one, each as the hash of its calls.
@@ -64,7 +64,7 @@ impl Cycles {
         for turns in 2..=TURNS_CAP {
             let rounds = self.rounds(&hash, turns);
             let (told_at, ends_at) = limits(turns);
-            let repetition = Repetition { times: rounds, turns };
+            let repetition = RepeatCount { times: rounds, turns };
             if rounds >= ends_at {
                 return Repeat::Ends(repetition);
             }
