@@ -271,7 +271,8 @@ fn background(processes: &[Pid], if_hidden: bool) -> HashSet<Pid> {
     }
 }
 
-/// Returns whether a process has not ended: one that nobody waits for stays in the table.
+/// Returns whether a process has not ended: one whose parent has not waited for it stays in the
+/// table.
 fn runs(process: Pid) -> bool {
     status(process).is_some_and(|(state, _)| !matches!(state, b'Z' | b'X'))
 }

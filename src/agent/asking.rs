@@ -43,7 +43,7 @@ pub struct Persistence {
 
 /// Who hears of an answer while it grows.
 pub(super) enum Audience<'a> {
-    /// Everybody.
+    /// The user and programs: it is the answer of a turn.
     Turn {
         /// Other forks that wait for its first piece.
         lead: Option<Lead<'a>>,

@@ -33,7 +33,7 @@ pub enum Exit {
     Interrupted,
     /// SIGTERM.
     Terminated,
-    /// Nobody reads standard output any more.
+    /// The reader of standard output has gone.
     OutputGone,
     /// As the command ended that was run.
     Command(u8),
@@ -72,7 +72,7 @@ impl Exit {
         }
     }
 
-    /// Tells whether a signal ended the process, or the loss of its reader.
+    /// Tells whether a signal, or the loss of the reader, ended the process.
     #[must_use]
     pub fn is_by_signal(self) -> bool {
         matches!(self, Self::Hangup | Self::Interrupted | Self::Terminated | Self::OutputGone)

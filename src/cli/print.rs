@@ -233,21 +233,8 @@ pub(super) fn wind_up(finished: &RunEnd, exit: Exit) -> Exit {
 
 fn unwritten(exit: Exit, what: &str, error: &io::Error) -> Exit {
     super::say(&format!("error: cannot write {what}: {error}"));
-    match exit {
-        // The output cannot be written, though its reader may still be there.
-        Exit::Done | Exit::OutputGone => Exit::Error,
-        Exit::Error
-        | Exit::Usage
-        | Exit::Authentication
-        | Exit::BadInput
-        | Exit::BadConfig
-        | Exit::Limit
-        | Exit::TryLater
-        | Exit::Hangup
-        | Exit::Interrupted
-        | Exit::Terminated
-        | Exit::Command(_) => exit,
-    }
+    // The output cannot be written, though its reader may still be there.
+    if matches!(exit, Exit::Done | Exit::OutputGone) { Exit::Error } else { exit }
 }
 
 /// Opens a file to be written anew. What is open already, and only named by its
@@ -281,7 +268,7 @@ pub(super) fn is_open(path: &Path) -> bool {
     false
 }
 
-/// Opens a file as [`create`] does. A new one can be read by nobody but the user.
+/// Opens a file as [`create`] does. Only the user can read a new one.
 pub(super) fn create_private(path: &Path) -> Result<(PathBuf, File), Refusal> {
     let open = || match is_open(path) {
         true => open(path),

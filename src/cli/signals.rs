@@ -23,7 +23,7 @@ pub(super) fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
     Ok(receiver)
 }
 
-/// Does the same as [`listen`], and says so when nobody reads standard output any more.
+/// Does the same as [`listen`], and also reports when the reader of standard output has gone.
 ///
 /// # Errors
 ///

@@ -233,7 +233,7 @@ fn timeouts(entry: &ModelEntry, is_near: bool) -> AnswerTimeouts {
         headers: entry.headers_s.map_or(usual.headers, seconds),
         first_piece: entry.first_piece_s.map_or(usual.first_piece, seconds),
         idle: entry.idle_s.map_or(usual.idle, seconds),
-        // Whoever sets the time knows that headers come late there.
+        // A configured time means that headers are known to come late.
         second_request: usual.second_request.filter(|_| entry.headers_s.is_none()),
     }
 }

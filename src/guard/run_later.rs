@@ -86,7 +86,7 @@ const RUN_LATER: &[(&[&str], &str, SandboxAccess)] = &[
         Kept,
     ),
     (&["lefthook-local.yml", ".overcommit.yml", ".lintstagedrc"], "a git hook runs it", Kept),
-    // CI: it runs elsewhere, with the keys of whoever owns the repository.
+    // CI: it runs elsewhere, with the keys of the repository's owner.
     (&[".github/workflows", ".github/actions"], "GitHub runs its jobs", Open),
     (&[".gitea/workflows", ".forgejo/workflows"], "the forge runs its jobs", Open),
     (&[".gitlab-ci.yml", ".gitlab-ci.yaml", ".gitlab/ci"], "GitLab runs its jobs", Open),

@@ -66,7 +66,7 @@ pub(super) const ENDS_OF_KEYS: [&str; 5] = [".kdbx", ".p12", ".pem", ".pfx", ".p
 /// keys among it.
 pub(super) const ENDS_OF_STATES: [&str; 2] = [".tfstate", ".tfstate.backup"];
 
-/// Names of files that end as keys do and hold certificates, which everybody may know.
+/// Names of files that end as keys do and hold certificates, which are public.
 const CERTIFICATE_FILES: [&str; 7] = [
     "ca-bundle.pem",
     "ca-certificates.pem",

@@ -1,7 +1,7 @@
 //! The time of day that events carry.
 //!
 //! Durations are differences of these times, so within an invocation they run with the
-//! time since the machine started, which nobody sets. The offset to the time of day is
+//! time since the machine started, which cannot be set. The offset to the time of day is
 //! measured anew at each prompt.
 
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -25,5 +25,5 @@ mod shell_fuzz;
 mod terminal;
 /// Repositories that would decide over a run.
 mod trust;
-/// Instructions in characters that nobody sees.
+/// Instructions in invisible characters.
 mod unseen;

@@ -13,7 +13,7 @@ use crate::support::wait::found;
 
 /// Starts four processes: in the group of the shell, in a session of its own, a daemon without
 /// environment and parent, and one that ignores every polite signal. Their command lines name the
-/// place. They write nowhere: `tail` ends by itself when nobody reads its output.
+/// place. They write nowhere: `tail` ends by itself when its output has no reader.
 const LEAVES: &str = "exec >/dev/null 2>&1; f=\"$PWD/watched\"; tail -f \"$f\" & setsid tail -f \"$f\" & \
     (setsid env -i \"$(command -v tail)\" -f \"$f\" &); \
     trap '' TERM HUP INT QUIT; tail -f \"$f\"";

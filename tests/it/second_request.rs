@@ -82,7 +82,7 @@ async fn ask(model: &Served, prompt: &str) -> Heard {
     let end = loop {
         match stream.next().await.expect("a stream ends in an answer or an error") {
             Ok(Chunk::Text(piece)) => text.push_str(&piece),
-            Ok(Chunk::Thinking(piece)) => panic!("nobody thought `{piece}`"),
+            Ok(Chunk::Thinking(piece)) => panic!("there is no reasoning, but `{piece}`"),
             Ok(Chunk::SentTwice(_)) => notices += 1,
             Ok(Chunk::Finished(answer)) => break Ok(answer.usage),
             Err(error) => break Err(error),

@@ -88,7 +88,7 @@ impl<'a> GrepRun<'a> {
         let mut gather = |most: usize| walk.by_ref().take(most).collect::<Vec<WalkItem>>();
         let mut batch = gather(FIRST_BATCH);
         while !batch.is_empty() && !self.listing.more {
-            // Nobody reads what is gathered behind a cancel.
+            // What is gathered after a cancel is not used.
             if self.task.token.is_cancelled() {
                 return Err(cancelled(Duration::ZERO));
             }

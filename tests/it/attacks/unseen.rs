@@ -1,4 +1,4 @@
-//! Instructions in characters that nobody sees, on the ways that lead to a model.
+//! Instructions in invisible characters, on each way to a model.
 
 use serde_json::{Value, json};
 

@@ -106,7 +106,7 @@ fn a_server_whose_file_an_agent_changed_is_not_started_again() {
         assert!(outputs[3].1.contains(&why), "{entry}: {outputs:?}");
         let told = |line: &str| line.contains("\"informational\"") && line.contains(&why);
         assert!(finished.stdout.lines().any(told), "{entry}: {}", finished.stdout);
-        // Nor is it started by the next run, before somebody has looked at it.
+        // Nor is it started by the next run, before the user has looked at it.
         let next = run(&place, &[], &[]);
         assert_eq!(init(&next)["mcp_servers"], json!([]), "{entry}");
         let changed_since = format!("changed since it was trusted: `{changed}`");

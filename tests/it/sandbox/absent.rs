@@ -1,5 +1,5 @@
-//! A sandbox that cannot be set up: each step fails in turn, and whoever lets commands run
-//! without one is told before the first.
+//! A sandbox that cannot be set up: each step fails in turn, and the user is told before the
+//! first command that runs without one.
 
 use std::fs;
 
