@@ -64,6 +64,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::config::Environment;
+use crate::guard::sandbox::{NOT_STARTED, ran_as_starter};
 use crate::reaper;
 use args::{Arguments, BorrowedFlags, Command, FlowCommand, Format, InputFormat, RunFlags, Sifted};
 use exit::{Exit, Refusal};
@@ -71,8 +72,12 @@ use exit::{Exit, Refusal};
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
-    keep_others_out();
     let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(why) = ran_as_starter(&words) {
+        say(&why);
+        return ExitCode::from(NOT_STARTED);
+    }
+    keep_others_out();
     if reaper::ran_as_reaper(&words) {
         return ExitCode::SUCCESS;
     }

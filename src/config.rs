@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
+use crate::event::NetworkAccess;
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Source};
 use crate::hook::Hook;
@@ -212,8 +213,8 @@ pub struct WrittenRule {
 pub struct Sandbox {
     /// How much one is insisted on.
     pub mode: Insistence,
-    /// Whether commands that may write may reach the network.
-    pub network: bool,
+    /// What commands that may write reach of the network.
+    pub network: NetworkAccess,
     /// More directories that commands may write where the workspace may be
     /// written.
     pub write: Vec<String>,

@@ -24,7 +24,7 @@ use crate::branch::Branch;
 use crate::message::{CallId, Output, Prompt, Reply, StopReason, Usage};
 
 pub use change::{ChangedBy, Digest, FileChange, FileState, LINK_MODE, Worktree};
-pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
+pub use confinement::{Access, Backend, Confinement, Insistence, NetworkAccess, SandboxHead};
 pub use form::{Choice, Entry, Field, Form, Takes};
 pub use hook::{HookDecision, HookEvent, HookOutcome, HookRan};
 pub use offered::{Offered, OfferedTool, ServerGlance, ServerStatus};

@@ -51,7 +51,7 @@ use tokio_util::sync::CancellationToken;
 use crate::event::{Access, Confinement, UnitId, UnitState};
 use crate::git;
 use crate::guard::sandbox::Sandbox;
-use crate::guard::{CommandBounds, Script, Searches};
+use crate::guard::{CommandBounds, Policy, Script, Searches};
 use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
 use crate::model::Model;
@@ -127,6 +127,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// Where files are.
     pub workspace: Arc<Workspace>,
+    /// What the unit may do now.
+    pub policy: Arc<Policy>,
     /// What the unit's rules keep out of searches.
     pub searches: Searches,
     /// What this unit has seen of files.

@@ -136,6 +136,10 @@ pub const SKILL: &str = "Skill";
 /// such a unit has it, behind all others; no rule speaks of it.
 pub const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 
+/// What rules and questions call a connection of a sandboxed command, as Claude Code does. No model
+/// can call it.
+pub const SANDBOX_NETWORK: &str = "SandboxNetworkAccess";
+
 /// What a fork is called where other agents have their definition's name.
 pub const FORK: &str = "fork";
 
@@ -214,7 +218,10 @@ pub fn lists(list: &[String], name: &str) -> bool {
 /// server's.
 #[must_use]
 pub fn is_ruled(name: &str) -> bool {
-    KNOWN.contains(&name) || is_elsewhere(name) || name.starts_with("mcp__")
+    KNOWN.contains(&name)
+        || name == SANDBOX_NETWORK
+        || is_elsewhere(name)
+        || name.starts_with("mcp__")
 }
 
 /// Returns every tool that a rule may name, but those of servers.

@@ -8,6 +8,7 @@
 
 mod address;
 mod cache;
+mod connect;
 mod fence;
 mod page;
 mod resolver;
@@ -23,6 +24,7 @@ use thiserror::Error;
 pub use address::Host;
 use address::Way;
 use cache::Cache;
+pub use connect::ConnectError;
 pub use page::Page;
 use resolver::{Filtering, LookUp};
 

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tine::event::{Access, Backend, Confinement};
+use tine::event::{Access, Backend, Confinement, NetworkAccess};
 use tine::guard::CommandBounds;
 use tine::guard::sandbox::{Place, Prepared, Sandbox, Settings, Variables};
 
@@ -74,7 +74,7 @@ fn time_of_command(sandbox: &Sandbox, backend: Backend, work: &PathBuf) -> f64 {
     let confinement = match backend {
         Backend::None => Confinement::NONE,
         Backend::Bwrap | Backend::Landlock => {
-            Confinement { backend, access: Access::WorkspaceWrite, network: false }
+            Confinement { backend, access: Access::WorkspaceWrite, network: NetworkAccess::None }
         }
     };
     let place = Place {

@@ -20,6 +20,7 @@ impl Unit {
         let Followed { skill, leave, model } = followed;
         if !leave.is_empty() {
             self.policy = Arc::new(self.policy.with_leave(leave));
+            self.context.policy = Arc::clone(&self.policy);
             let rules: Vec<String> = leave.iter().map(|rule| format!("`{rule}`")).collect();
             let text = format!("the skill `{skill}` allows {} for this turn", rules.join(", "));
             self.tell(NoticeLevel::Info, text).await;

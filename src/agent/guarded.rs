@@ -30,7 +30,7 @@ impl Unit {
     pub(super) async fn grant(&self, ready: &mut Ready<'_>) -> Result<Granted, Stopped> {
         let allowed = self.weigh(ready).await?;
         if let Some(text) =
-            allowed.access.and_then(|access| self.context.workspace.sandbox.absence(access))
+            allowed.access.and_then(|access| self.context.workspace.sandbox.warning(access))
         {
             let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
             self.context.line.tell(notice).await;

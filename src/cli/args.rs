@@ -27,12 +27,12 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Effort;
-use crate::event::{Access, Backend};
+use crate::event::{Access, Backend, NetworkAccess};
 use crate::message::Usd;
 use output::OUTPUT;
 use values::{
     parse_access, parse_backend, parse_effort, parse_mode, parse_most, parse_most_or_none,
-    parse_usd,
+    parse_network, parse_usd,
 };
 
 pub use borrowed::{Asks, BorrowedFlags};
@@ -472,9 +472,11 @@ pub struct SandboxFlags {
         value_parser = parse_access)]
     pub policy: Access,
 
-    /// Let it reach the network
-    #[arg(long)]
-    pub network: bool,
+    /// What it may reach of the network: `none`, `hosts` that rules allow, the `public` internet,
+    /// or all that this machine reaches (`shared`); without a value `public`
+    #[arg(long, value_name = "NETWORK", default_value = "none", default_missing_value = "public",
+        num_args = 0..=1, require_equals = true, value_parser = parse_network)]
+    pub network: NetworkAccess,
 
     /// What to keep it in, instead of the best there is
     #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]

@@ -256,12 +256,13 @@ fn git(environment: &Environment) -> Verdict {
     }
 }
 
-/// One line for each of the two that can keep commands in bounds.
+/// One line for each of the two that can keep commands in bounds, and one if commands are to reach
+/// hosts and cannot.
 fn sandboxes(
     environment: &Environment,
     config: &Config,
     insisted: Option<Insistence>,
-) -> [Finding; 2] {
+) -> Vec<Finding> {
     let sandbox = sandbox::of(environment, config);
     let is_off = "; but `sandbox.mode` is `off`";
     let [bwrap, landlock] = match insisted.unwrap_or(config.sandbox.mode) {
@@ -302,7 +303,15 @@ fn sandboxes(
             missing(why.to_string(), "a container may forbid it; use bubblewrap")
         }
     };
-    [bwrap, landlock].map(|verdict| Finding { subject: "sandbox", verdict })
+    let hosts = match sandbox.own_network() {
+        Err(why) if config.sandbox.network.is_proxied() => Some(Verdict::Bad(
+            format!("commands reach no hosts ({why})"),
+            "allow unprivileged user namespaces, or install the package `bubblewrap`".to_owned(),
+        )),
+        Ok(()) | Err(_) => None,
+    };
+    let verdicts = [bwrap, landlock].into_iter().chain(hosts);
+    verdicts.map(|verdict| Finding { subject: "sandbox", verdict }).collect()
 }
 
 /// Says so if runs have left worktrees behind.

@@ -23,7 +23,7 @@ use crate::guard::{Allowed, Decision, Effect, Explained, Policy, Rules, Source, 
 use crate::path_text::to_text;
 use crate::report::sanitise;
 use crate::tool::Registry;
-use crate::tool_name;
+use crate::tool_name::{self, SANDBOX_NETWORK};
 
 /// Lists the rules, or explains a decision.
 pub(super) fn run(
@@ -203,6 +203,7 @@ fn arguments(tool: &str, subject: Option<&str>) -> Value {
             Some(site) => json!({ "url": format!("https://{}/", site.trim()) }),
             None => json!({ "url": subject }),
         },
+        SANDBOX_NETWORK => json!({ "host": subject }),
         _ => json!({}),
     }
 }

@@ -8,9 +8,13 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use futures_util::future::BoxFuture;
 use nix::sys::signal::Signal;
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 
 use super::args::{RunFlags, SandboxFlags};
 use super::exit::{Exit, Refusal};
@@ -18,10 +22,14 @@ use super::project::{self, Manner};
 use super::{rules, signals, start};
 use crate::config::{Config, Environment, dirs};
 use crate::event::{Access, Confinement};
+use crate::guard::sandbox::proxy::{self, Gatekeeper, NoConnection, Target};
 use crate::guard::sandbox::{
-    Awaited, NotPrepared, Place, Prepared, Ready, Sandbox, Settings, What,
+    Awaited, Handover, NotPrepared, Place, Prepared, Ready, Sandbox, Settings, What,
 };
+use crate::guard::{Decision, Effect, Policy};
 use crate::reaper;
+use crate::tool_name::SANDBOX_NETWORK;
+use crate::web::Web;
 
 /// Directories for temporary files if `TMPDIR` cannot be used, in order of preference.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -83,8 +91,20 @@ pub(super) fn run(
         Refusal::new(Exit::Error, format!("cannot run `{name}`: {error}"))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Prepared { ready, held } = prepared;
-    let status = runtime.and_then(|runtime| runtime.block_on(to_the_end(ready)));
+    let Prepared { ready, mut held } = prepared;
+    let web = start::web(&config, environment);
+    let hosts = Hosts { policy, is_open: wanted.network.is_open(), web, told: Mutex::default() };
+    let handover = held.take_handover();
+    let running = async {
+        let ended = CancellationToken::new();
+        let to_the_end = async {
+            let status = to_the_end(ready).await;
+            ended.cancel();
+            status
+        };
+        tokio::join!(to_the_end, serve(handover, &hosts, &ended)).0
+    };
+    let status = runtime.and_then(|runtime| runtime.block_on(running));
     for tampered in held.finish() {
         let did = match tampered.what {
             What::Made => "made",
@@ -121,6 +141,66 @@ fn not_prepared(error: &NotPrepared) -> Refusal {
                 .hint("install `bubblewrap`; `tine doctor` says more")
         }
         NotPrepared::Failed(error) => refusal(format!("the sandbox cannot be set up: {error}")),
+    }
+}
+
+/// Decides about connections by the rules. Nobody is asked.
+struct Hosts {
+    policy: Policy,
+    /// Whether what no rule denies may be reached.
+    is_open: bool,
+    web: Web,
+    /// What was told about connections that were not made.
+    told: Mutex<Vec<String>>,
+}
+
+impl Hosts {
+    async fn open(&self, Target { host, port }: Target) -> Result<TcpStream, NoConnection> {
+        let arguments = json!({ "host": host });
+        let decided = self.policy.decide(SANDBOX_NETWORK, Effect::Fetches, &arguments);
+        let refusal = match decided {
+            Decision::Ask(_) if self.is_open => None,
+            Decision::Allow(_) => None,
+            Decision::Ask(ask) => Some(ask.refusal()),
+            Decision::Deny { reason } => Some(reason),
+        };
+        if let Some(why) = refusal {
+            let why = format!("no connection to {host}: {why}");
+            self.tell(&why);
+            return Err(NoConnection::Refused(why));
+        }
+        self.web.connect(&host, port).await.map_err(|error| {
+            self.tell(&error.to_string());
+            NoConnection::Failed(error.to_string())
+        })
+    }
+
+    /// Tells each sentence once.
+    fn tell(&self, why: &str) {
+        let Ok(mut told) = self.told.lock() else { return };
+        if !told.iter().any(|earlier| earlier == why) {
+            super::say(&format!("warning: {why}"));
+            told.push(why.to_owned());
+        }
+    }
+}
+
+impl Gatekeeper for Hosts {
+    fn connect(&self, target: Target) -> BoxFuture<'_, Result<TcpStream, NoConnection>> {
+        Box::pin(self.open(target))
+    }
+}
+
+/// Serves the command's connections until it has ended.
+async fn serve(handover: Option<Handover>, hosts: &Hosts, ended: &CancellationToken) {
+    let Some(handover) = handover else { return };
+    let listener = tokio::select! {
+        () = ended.cancelled() => return,
+        listener = handover.listener() => listener,
+    };
+    // Without a listener the command did not begin: it says why.
+    if let Ok(Some(listener)) = listener {
+        proxy::serve(listener, hosts, ended).await;
     }
 }
 

@@ -38,6 +38,7 @@ use crate::report;
 use crate::run::{Asked, FromUser, Reporter, Resumed, Signal};
 use crate::session::Past;
 use crate::session::{Account, SessionLog, SessionName};
+pub(super) use ground::web;
 use ground::{Ground, facts, seed, workspace};
 use parts::{agent, answering, found, given, instructions, limits, narrowed, system_prompt, tools};
 use process::Process;

@@ -7,6 +7,7 @@
 mod entry;
 mod executor;
 mod flag;
+mod sandbox;
 mod servers;
 mod value;
 
@@ -22,7 +23,6 @@ use toml::de::{DeTable, DeValue};
 use entry::Prices;
 use flag::{flag_value, key_segments, nested};
 
-use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Rule, Source};
 use crate::hook::{self, Brought, Parsed};
 use crate::web::Host;
@@ -309,28 +309,6 @@ impl Layer<'_> {
         }
         let source = self.origin.source();
         texts.into_iter().map(|text| WrittenRule { text, source }).collect()
-    }
-
-    fn sandbox(&mut self, setting: &Setting<'_>) {
-        match setting.name() {
-            "mode" => {
-                let names = Insistence::ALL.map(Insistence::as_str);
-                if let Some(mode) = self.one_of(setting, Insistence::from_name, &names) {
-                    self.layers.config.sandbox.mode = mode;
-                }
-            }
-            "network" => {
-                if let Some(network) = self.truth(setting) {
-                    self.layers.config.sandbox.network = network;
-                }
-            }
-            "write" => {
-                if let Some(directories) = self.directories(setting) {
-                    self.layers.config.sandbox.write = directories;
-                }
-            }
-            _ => self.unknown(setting),
-        }
     }
 
     fn session(&mut self, setting: &Setting<'_>) {

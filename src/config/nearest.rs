@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 71] = [
+pub(super) const KEYS: [&str; 72] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -48,6 +48,7 @@ pub(super) const KEYS: [&str; 71] = [
     "background.wait_s",
     "hooks.PreToolUse",
     "permissions.mode",
+    "sandbox.hosts",
     "sandbox.mode",
     "sandbox.network",
     "sandbox.write",

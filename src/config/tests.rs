@@ -154,7 +154,11 @@ fn other_chat() -> Chat {
 }
 
 fn required_sandbox() -> Sandbox {
-    Sandbox { mode: Insistence::Required, network: true, write: vec!["~/.cargo".to_owned()] }
+    Sandbox {
+        mode: Insistence::Required,
+        network: NetworkAccess::Public,
+        write: vec!["~/.cargo".to_owned()],
+    }
 }
 
 /// Flags that set much of what there is to something else.

@@ -7,13 +7,14 @@ pub struct Confinement {
     pub backend: Backend,
     /// What may be written.
     pub access: Access,
-    /// Whether the network can be reached.
-    pub network: bool,
+    /// What of the network can be reached.
+    pub network: NetworkAccess,
 }
 
 impl Confinement {
     /// No bounds at all.
-    pub const NONE: Self = Self { backend: Backend::None, access: Access::Off, network: true };
+    pub const NONE: Self =
+        Self { backend: Backend::None, access: Access::Off, network: NetworkAccess::Shared };
 }
 
 /// What was wanted of sandboxes when a session began, and what there was.
@@ -21,11 +22,66 @@ impl Confinement {
 pub struct SandboxHead {
     /// Whether there must be one.
     pub mode: Insistence,
-    /// Whether commands in one may reach the network.
-    pub network: bool,
+    /// What commands that may write the workspace reach of the network.
+    pub network: NetworkAccess,
     /// In the log the best that is installed, which is not tried out for it; in records what
     /// holds commands. What held each command is told with that.
     pub installed: Backend,
+}
+
+/// What a command can reach of the network. Later variants reach more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum NetworkAccess {
+    /// Nothing.
+    #[default]
+    None,
+    /// The hosts that rules and people allow, through tine's proxy.
+    Hosts,
+    /// Every host of the public internet that no rule denies, through tine's proxy.
+    Public,
+    /// Whatever this machine can reach, and this machine itself.
+    Shared,
+}
+
+impl NetworkAccess {
+    /// Every access, least first.
+    pub const ALL: [Self; 4] = [Self::None, Self::Hosts, Self::Public, Self::Shared];
+
+    /// Returns the name used in records, in the log and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Hosts => "hosts",
+            Self::Public => "public",
+            Self::Shared => "shared",
+        }
+    }
+
+    /// Reads the name in the configuration and on the command line.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|access| access.as_str() == name)
+    }
+
+    /// Returns whether all connections go through tine's proxy, so that the command has a
+    /// network namespace of its own.
+    #[must_use]
+    pub fn is_proxied(self) -> bool {
+        match self {
+            Self::Hosts | Self::Public => true,
+            Self::None | Self::Shared => false,
+        }
+    }
+
+    /// Returns whether hosts can be reached that no rule names.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        match self {
+            Self::Public | Self::Shared => true,
+            Self::None | Self::Hosts => false,
+        }
+    }
 }
 
 /// How much there must be a sandbox. The stricter is the less.

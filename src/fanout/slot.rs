@@ -226,6 +226,7 @@ impl Slot {
                 line: self.line.clone(),
                 cancel: stop.clone(),
                 workspace: Arc::clone(&self.place.workspace),
+                policy: Arc::clone(&self.policy),
                 searches: Searches::by(&self.policy),
                 seen,
                 takes_images,

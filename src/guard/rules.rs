@@ -17,10 +17,11 @@ use super::decided::{About, Place};
 use super::path_pattern::{PathPattern, rest_of_home};
 use super::paths::{Ground, Guard};
 use super::pattern::Pattern;
+use super::sandbox::proxy::Target;
 use super::subjects::Subjects;
 use super::{paths, shell};
 use crate::tool_name;
-use crate::tool_name::OtherNames;
+use crate::tool_name::{OtherNames, SANDBOX_NETWORK};
 
 /// Prefixes of specifiers in other programs that tine's rules do not have.
 const PREFIXES: [&str; 8] =
@@ -163,15 +164,26 @@ fn parse_specifier(
             Some(site) if !site.is_empty() => Specifier::Name(Pattern::site(site)),
             Some(_) | None => return Err(RuleError::Site { rule: rule() }),
         },
+        SANDBOX_NETWORK if is_host(written) => Specifier::Name(Pattern::site(written)),
+        SANDBOX_NETWORK => {
+            let why = "names no host such as `crates.io` or `*.npmjs.org`; a rule is for all ports";
+            return Err(RuleError::Pattern { rule: rule(), why: why.to_owned() });
+        }
         _ => return Err(RuleError::Specifier { rule: rule() }),
     })
+}
+
+/// Returns whether this is a host, or all hosts below one.
+fn is_host(written: &str) -> bool {
+    let host = written.strip_prefix("*.").unwrap_or(written);
+    !host.contains('*') && Target::new(host, 0).is_some()
 }
 
 /// Returns why a specifier can match no call, and the fix; `None` if it can.
 fn explain_no_match(tool: &str, written: &str) -> Option<String> {
     let what = match tool {
         "Bash" => "command",
-        "Agent" | "Skill" | "WebFetch" => "name",
+        "Agent" | "Skill" | "WebFetch" | SANDBOX_NETWORK => "name",
         _ => "path",
     };
     let is_quoted = |quote: char| {

@@ -13,29 +13,32 @@ mod filter;
 mod kept;
 mod layout;
 mod namespace;
+mod network;
+pub mod proxy;
 mod ruleset;
 mod scratch;
 pub(super) mod secrets;
 mod start;
 mod stubs;
 mod variables;
+mod warnings;
 mod watch;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use thiserror::Error;
 
-use crate::event::{Access, Backend, Confinement, SandboxHead};
+use crate::event::{Access, Backend, Confinement, NetworkAccess, SandboxHead};
 
 use super::CommandBounds;
 
 pub use detect::{NoBwrap, NoLandlock};
 pub use namespace::Namespace;
+pub use network::{Handover, NOT_STARTED, ran_as_starter};
 pub use start::{Awaited, Ready, Running, Streams};
 pub use variables::Variables;
 
@@ -46,6 +49,8 @@ use child::Duties;
 use filter::{Leave, Metadata};
 use kept::{Hold, Kept};
 use layout::Layout;
+use network::Start;
+use warnings::Told;
 use watch::Watch;
 
 /// What a run's commands are kept in bounds by.
@@ -53,8 +58,8 @@ use watch::Watch;
 pub struct Settings {
     /// How much a sandbox is insisted on.
     pub insistence: Insistence,
-    /// Whether a command that may write may reach the network too.
-    pub network: bool,
+    /// What a command that may write reaches of the network.
+    pub network: NetworkAccess,
     /// More directories that may be written where the workspace may.
     pub write: Vec<PathBuf>,
     /// The user's home, some of which no command sees.
@@ -87,9 +92,10 @@ pub struct Sandbox {
     settings: Settings,
     bwrap: Arc<OnceLock<Result<(), NoBwrap>>>,
     landlock: Arc<OnceLock<Result<i64, NoLandlock>>>,
+    /// Whether commands here can have a network namespace with the proxy in it.
+    own_network: Arc<OnceLock<Result<(), String>>>,
     stubs: Kept,
-    /// `true` once the user was warned that commands run without a sandbox.
-    is_absence_told: AtomicBool,
+    told: Told,
 }
 
 /// Why a command cannot be run.
@@ -125,6 +131,7 @@ pub struct Prepared {
 #[must_use = "what is dropped unfinished hides what a command did"]
 pub struct Held {
     news: Option<PipeReader>,
+    handover: Option<Handover>,
     stubs: Vec<Hold>,
     scratch: Option<tempfile::TempDir>,
     watch: Option<Watch>,
@@ -136,11 +143,16 @@ impl Held {
         self.news.take()
     }
 
+    /// Returns where the listener of the command's proxy comes from, if it gets one.
+    pub fn take_handover(&mut self) -> Option<Handover> {
+        self.handover.take()
+    }
+
     /// Clears up after the command and everything that it started. Returns
     /// what it has changed although it must not.
     #[must_use = "somebody has to be told"]
     pub fn finish(self) -> Vec<Tampered> {
-        let Self { news: _, stubs, scratch, watch } = self;
+        let Self { news: _, handover: _, stubs, scratch, watch } = self;
         let tampered = watch.map(Watch::finish).unwrap_or_default();
         drop(stubs);
         drop(scratch);
@@ -160,7 +172,8 @@ impl Sandbox {
     #[must_use]
     pub fn with(&self, settings: Settings) -> Self {
         let (bwrap, landlock) = (Arc::clone(&self.bwrap), Arc::clone(&self.landlock));
-        Self { settings, bwrap, landlock, ..Self::default() }
+        let own_network = Arc::clone(&self.own_network);
+        Self { settings, bwrap, landlock, own_network, ..Self::default() }
     }
 
     /// Removes what the commands of killed processes have left in workspaces.
@@ -192,6 +205,17 @@ impl Sandbox {
     /// first time this tries it out.
     pub fn landlock(&self) -> &Result<i64, NoLandlock> {
         self.landlock.get_or_init(|| detect::try_landlock(&self.settings))
+    }
+
+    /// Returns why commands here cannot have a network namespace with tine's proxy in it. The first
+    /// time this tries it out.
+    pub fn own_network(&self) -> &Result<(), String> {
+        self.own_network.get_or_init(|| match self.best() {
+            Backend::None => Err("there is no sandbox".to_owned()),
+            backend @ (Backend::Bwrap | Backend::Landlock) => {
+                detect::try_own_network(&self.settings, backend)
+            }
+        })
     }
 
     /// Returns the best that there is here, wanted or not.
@@ -235,29 +259,6 @@ impl Sandbox {
         }
     }
 
-    /// Returns a warning if no sandbox holds a command that may write this much.
-    ///
-    /// `None` if a sandbox holds it, if the user wants none, and after the first warning.
-    #[must_use]
-    pub fn absence(&self, access: Access) -> Option<String> {
-        let is_wanted = match (self.settings.insistence, access) {
-            (Insistence::Off | Insistence::Required, _) | (Insistence::Best, Access::Off) => false,
-            (Insistence::Best, Access::ReadOnly | Access::WorkspaceWrite) => true,
-        };
-        if !is_wanted || self.backend() != Backend::None {
-            return None;
-        }
-        let (Err(bwrap), Err(landlock)) = (self.bwrap(), self.landlock()) else { return None };
-        let is_first = !self.is_absence_told.swap(true, Ordering::Relaxed);
-        is_first.then(|| {
-            format!(
-                "no sandbox confines commands that rules allow: {bwrap}; {landlock}. They run \
-                 with all your rights. Install `bubblewrap`, or refuse them with `--sandbox`; \
-                 `tine doctor` says more"
-            )
-        })
-    }
-
     fn no_sandbox(&self) -> NotPrepared {
         match (self.bwrap(), self.landlock()) {
             (Err(bwrap), Err(landlock)) => {
@@ -278,9 +279,9 @@ impl Sandbox {
     pub fn confinement(&self, access: Access) -> Confinement {
         let (access, network) = match (self.settings.insistence, access) {
             (Insistence::Off, _) | (Insistence::Best, Access::Off) => return Confinement::NONE,
-            (Insistence::Required, Access::Off) => (Access::WorkspaceWrite, true),
-            (_, Access::ReadOnly) => (Access::ReadOnly, false),
-            (_, Access::WorkspaceWrite) => (Access::WorkspaceWrite, self.settings.network),
+            (Insistence::Required, Access::Off) => (Access::WorkspaceWrite, NetworkAccess::Shared),
+            (_, Access::ReadOnly) => (Access::ReadOnly, NetworkAccess::None),
+            (_, Access::WorkspaceWrite) => (Access::WorkspaceWrite, self.network()),
         };
         match (self.backend(), self.settings.insistence) {
             (Backend::None, Insistence::Best | Insistence::Off) => Confinement::NONE,
@@ -292,6 +293,16 @@ impl Sandbox {
                 Confinement { backend, access, network }
             }
         }
+    }
+
+    /// Returns what commands that may write reach of the network: nothing if the proxy is wanted
+    /// and they cannot have it.
+    fn network(&self) -> NetworkAccess {
+        let network = self.settings.network;
+        if network.is_proxied() && self.backend() != Backend::None && self.own_network().is_err() {
+            return NetworkAccess::None;
+        }
+        network
     }
 
     /// Returns the shell that commands are written for: `bash`, or `sh` where
@@ -353,7 +364,8 @@ impl Sandbox {
         layout.close_protected();
         let watch = Watch::unmountable(&layout, self.aside());
         let (filter_end, mut filter) = io::pipe()?;
-        let leave = Leave { network, metadata: Metadata::Any };
+        let sockets = network != NetworkAccess::None;
+        let leave = Leave { network: sockets, metadata: Metadata::Any };
         // A pipe holds all of it.
         filter.write_all(&filter::bytes(&filter::program(leave)))?;
         let (news, news_end) = io::pipe()?;
@@ -361,10 +373,17 @@ impl Sandbox {
             bubblewrap::Handed { filter: filter_end.as_raw_fd(), news: news_end.as_raw_fd() };
         let mut words = vec![OsString::from(bwrap)];
         words.extend(bubblewrap::arguments(&layout, place.directory, network, handed));
+        let mut handed_on = vec![OwnedFd::from(filter_end), OwnedFd::from(news_end)];
+        let mut handover = None;
+        if network.is_proxied() {
+            let start = Start::in_namespace()?;
+            words.extend(start.words);
+            handed_on.extend(start.handed_on);
+            handover = Some(start.handover);
+        }
         words.extend(program.iter().cloned());
-        let handed_on = vec![OwnedFd::from(filter_end), OwnedFd::from(news_end)];
         let duties = Duties { handed_on, ..Duties::default() };
-        let held = Held { news: Some(news), stubs, scratch: None, watch: Some(watch) };
+        let held = Held { news: Some(news), handover, stubs, scratch: None, watch: Some(watch) };
         Ok(Prepared { ready: Ready::new(&words, place.directory, duties), held })
     }
 
@@ -376,7 +395,8 @@ impl Sandbox {
     ) -> Result<Prepared, NotPrepared> {
         let layout = Layout::new(access, place, &self.settings);
         let scratch = scratch::make(&self.settings)?;
-        let ruleset = ruleset::make(&layout, scratch.path(), network)?;
+        let sockets = network != NetworkAccess::None;
+        let ruleset = ruleset::make(&layout, scratch.path(), sockets)?;
         let (metadata, watch) = match access {
             Access::ReadOnly | Access::Off => (Metadata::Nothing, None),
             Access::WorkspaceWrite => {
@@ -384,11 +404,19 @@ impl Sandbox {
                 (Metadata::ModesAndTimes, Some(watch))
             }
         };
-        let filter = filter::program(Leave { network, metadata });
-        let duties = Duties { handed_on: Vec::new(), ruleset: Some(ruleset), filter };
-        let held = Held { news: None, stubs: Vec::new(), scratch: Some(scratch), watch };
+        let filter = filter::program(Leave { network: sockets, metadata });
+        let (mut words, duties, handover) = if network.is_proxied() {
+            let start = Start::with_namespace(ruleset, &filter)?;
+            let duties = Duties { handed_on: start.handed_on, ..Duties::default() };
+            (start.words, duties, Some(start.handover))
+        } else {
+            let duties = Duties { handed_on: Vec::new(), ruleset: Some(ruleset), filter };
+            (Vec::new(), duties, None)
+        };
+        words.extend(program.iter().cloned());
+        let held = Held { news: None, handover, stubs: Vec::new(), scratch: Some(scratch), watch };
         // As bubblewrap does: a ruleset keeps no terminal away from those that have it.
-        let ready = Ready::new(program, place.directory, duties).leading_a_session();
+        let ready = Ready::new(&words, place.directory, duties).leading_a_session();
         Ok(Prepared { ready, held })
     }
 
@@ -401,17 +429,21 @@ impl Sandbox {
         &self,
         prepared: &mut Prepared,
         access: Access,
-        network: bool,
+        network: NetworkAccess,
         place: &Place<'_>,
     ) {
         let Prepared { ready, held } = prepared;
-        let passed = self.settings.variables.passed(network);
+        let passed = self.settings.variables.passed(network == NetworkAccess::Shared);
         let mut variables: Vec<(OsString, OsString)> =
             passed.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let scratch = held.scratch.as_ref().map(tempfile::TempDir::path);
         let scratch = scratch.unwrap_or(Path::new(bubblewrap::SCRATCH));
         variables.retain(|(name, _)| name != "TMPDIR");
         variables.push(("TMPDIR".into(), scratch.into()));
+        if network.is_proxied() {
+            let proxy = network::variables().map(|(name, value)| (name.into(), value.into()));
+            variables.extend(proxy);
+        }
         // What runs unasked was judged by its name, so that name must not be
         // one of the workspace's own programs.
         if access == Access::ReadOnly

@@ -10,7 +10,7 @@ use super::hard_links;
 use super::paths;
 use crate::patch::{self, Patch};
 use crate::path_text;
-use crate::tool_name::{self, OtherNames};
+use crate::tool_name::{self, OtherNames, SANDBOX_NETWORK};
 
 /// What the rules of a tool speak about in a call.
 #[derive(Debug, Default)]
@@ -143,6 +143,7 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
             Some(site) => words(vec![Some(&site)]),
             None => words(vec![None]),
         },
+        SANDBOX_NETWORK => words(vec![arguments["host"].as_str()]),
         "Agent" => {
             // What is empty counts as left out, as it does for the tool.
             let given = |name: &str| given(name).filter(|value| !is_empty(value));

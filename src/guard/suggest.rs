@@ -13,6 +13,7 @@ use super::paths::{self, Ground};
 use super::rules::Rule;
 use super::shell;
 use super::subjects::Subjects;
+use crate::tool_name::SANDBOX_NETWORK;
 
 /// Most characters of a command that a rule is made of. A longer one is not
 /// run a second time to the letter.
@@ -149,6 +150,9 @@ pub(super) fn rules(
         "Edit" | "Write" | "ApplyPatch" => of_paths(&subjects.paths, (ground, copies)),
         "WebFetch" => {
             Some(subjects.words.iter().map(|site| format!("WebFetch(domain:{site})")).collect())
+        }
+        SANDBOX_NETWORK => {
+            Some(subjects.words.iter().map(|host| format!("{SANDBOX_NETWORK}({host})")).collect())
         }
         _ => tool.starts_with("mcp__").then(|| vec![tool.to_owned()]),
     };

@@ -485,7 +485,7 @@ mod tests {
 
     use super::*;
     use crate::event::testing::hook_ran;
-    use crate::event::{Backend, ForkShare, Insistence, PrefixShare, SandboxHead};
+    use crate::event::{Backend, ForkShare, Insistence, NetworkAccess, PrefixShare, SandboxHead};
     use crate::event::{Seq, SessionId};
     use crate::message::{Cost, ImageKind, Usd};
     use crate::model::Facts;
@@ -562,13 +562,13 @@ mod tests {
             plugins: [],
             sandbox: SandboxHead {
                 mode: Insistence::Required,
-                network: true,
+                network: NetworkAccess::Shared,
                 installed: Backend::Landlock,
             }
             .into(),
             capabilities: ["x_v1", "y_v1", "z_v1"],
         };
-        assert_snapshot!(written(Record::System(System::Init(Box::new(init)))), @r#"{"type":"system","subtype":"init","cwd":"/repo","tools":["a","b"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["a"],"skills":["b"],"apiKeySource":"OPENAI_API_KEY","output_style":"default","tine_version":"0.1.0","claude_code_version":"2.1.330","plugins":[],"sandbox":{"mode":"required","network":true,"installed":"landlock"},"capabilities":["x_v1","y_v1","z_v1"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(Record::System(System::Init(Box::new(init)))), @r#"{"type":"system","subtype":"init","cwd":"/repo","tools":["a","b"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["a"],"skills":["b"],"apiKeySource":"OPENAI_API_KEY","output_style":"default","tine_version":"0.1.0","claude_code_version":"2.1.330","plugins":[],"sandbox":{"mode":"required","network":true,"network_access":"shared","installed":"landlock"},"capabilities":["x_v1","y_v1","z_v1"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]

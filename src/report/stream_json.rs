@@ -496,8 +496,8 @@ mod tests {
 
     use super::*;
     use crate::event::{
-        AfterFailure, Backend, CancelReason, Insistence, Question, QuestionId, Seq, ThrottleCause,
-        Verdict,
+        AfterFailure, Backend, CancelReason, Insistence, NetworkAccess, Question, QuestionId, Seq,
+        ThrottleCause, Verdict,
     };
     use crate::message::Reply;
     use crate::model;
@@ -531,7 +531,7 @@ mod tests {
             version: "0.1.0".to_owned(),
             sandbox: Arc::new(|| SandboxHead {
                 mode: Insistence::Best,
-                network: false,
+                network: NetworkAccess::None,
                 installed: Backend::Bwrap,
             }),
             models: Arc::new(|name| (name == "m").then_some(FACTS)),
@@ -581,7 +581,7 @@ mod tests {
     fn a_batch_is_told_record_by_record() {
         let text = written(&Story::batch_of_three(), StreamOptions::default());
         assert_snapshot!(bare(&text), @r#"
-        {"type":"system","subtype":"init","cwd":"/repo","tools":["Read","Agent"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["reviewer"],"skills":[],"apiKeySource":"none","output_style":"default","tine_version":"0.1.0","claude_code_version":"2.1.330","plugins":[],"sandbox":{"mode":"best","network":false,"installed":"bwrap"},"capabilities":["agent_batch_v1","agent_queue_v1","branches_v1"]
+        {"type":"system","subtype":"init","cwd":"/repo","tools":["Read","Agent"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["reviewer"],"skills":[],"apiKeySource":"none","output_style":"default","tine_version":"0.1.0","claude_code_version":"2.1.330","plugins":[],"sandbox":{"mode":"best","network":false,"network_access":"none","installed":"bwrap"},"capabilities":["agent_batch_v1","agent_queue_v1","branches_v1"]
         {"type":"assistant","message":{"type":"message","id":"msg_e94ed2d5676c6f908dad6031b0fce1f8","role":"assistant","model":"m","content":[{"type":"tool_use","id":"call-1","name":"Agent","input":{"tasks":[1,2,3]}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":100,"output_tokens":10,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
         {"type":"system","subtype":"task_started","task_id":"agent-1","tool_use_id":"call-1","description":"correctness","subagent_type":"reviewer","is_backgrounded":false,"spawn_depth":1,"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":3}
         {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"pending"},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":3}
@@ -687,7 +687,7 @@ mod tests {
         }
         story.events()[told..].iter().for_each(|event| reporter.event(event).unwrap());
         assert_snapshot!(bare(&paper.text()), @r#"
-        {"type":"system","subtype":"init","cwd":"/repo","tools":["Read","Agent"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["reviewer"],"skills":[],"apiKeySource":"none","output_style":"default","tine_version":"0.1.0","claude_code_version":"2.1.330","plugins":[],"sandbox":{"mode":"best","network":false,"installed":"bwrap"},"capabilities":["agent_batch_v1","agent_queue_v1","branches_v1"]
+        {"type":"system","subtype":"init","cwd":"/repo","tools":["Read","Agent"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["reviewer"],"skills":[],"apiKeySource":"none","output_style":"default","tine_version":"0.1.0","claude_code_version":"2.1.330","plugins":[],"sandbox":{"mode":"best","network":false,"network_access":"none","installed":"bwrap"},"capabilities":["agent_batch_v1","agent_queue_v1","branches_v1"]
         {"type":"stream_event","event":{"type":"message_start","message":{"type":"message","id":"msg_e94ed2d5676c6f908dad6031b0fce1f8","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}}},"parent_tool_use_id":null
         {"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}},"parent_tool_use_id":null
         {"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}},"parent_tool_use_id":null

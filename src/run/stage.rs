@@ -140,6 +140,7 @@ impl Stage {
             let point = ForkPoint::new(conversation, &seen, Arc::clone(&model));
             let takes_images = model.facts().takes_images;
             let searches = Searches::by(&policy);
+            let own_policy = Arc::clone(&policy);
             let mut unit = Unit {
                 persistence: fanout.persistence(UnitId::MAIN, &*model),
                 agent: "main".into(),
@@ -154,6 +155,7 @@ impl Stage {
                     line: caller.line.clone(),
                     cancel: caller.cancel.clone(),
                     workspace: Arc::clone(&fanout.workspace),
+                    policy: own_policy,
                     searches,
                     seen,
                     takes_images,

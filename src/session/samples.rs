@@ -10,10 +10,11 @@ use crate::event::{
     AfterFailure, Backend, CallQuestion, CancelReason, ChangedBy, Chosen, Compaction,
     CompactionTrigger, Confinement, Digest, Entry, Event, EventKind, FailureKind, Field,
     FileChange, FileState, FlowHead, ForkShare, Form, HookDecision, HookEvent, HookOutcome,
-    HookRan, Insistence, Invocation, InvocationEnd, Lasting, NoticeLevel, Offered, OfferedTool,
-    Origin, Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed, SandboxHead, Seq,
-    ServerGlance, ServerStatus, SessionHead, SessionId, SlotPosition, StepDigest, StepMark, Takes,
-    Terms, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
+    HookRan, Insistence, Invocation, InvocationEnd, Lasting, NetworkAccess, NoticeLevel, Offered,
+    OfferedTool, Origin, Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed,
+    SandboxHead, Seq, ServerGlance, ServerStatus, SessionHead, SessionId, SlotPosition, StepDigest,
+    StepMark, Takes, Terms, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnixMillis,
+    Verdict, Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Placed, Prompt, Reply, Sealed, StopReason, Usage,
@@ -42,7 +43,7 @@ pub(super) fn opened() -> EventKind {
         forked_from: Some(SessionId("0197-b".into())),
         sandbox: Some(SandboxHead {
             mode: Insistence::Best,
-            network: false,
+            network: NetworkAccess::None,
             installed: Backend::Bwrap,
         }),
     })
@@ -448,8 +449,9 @@ fn any_compaction() -> impl Strategy<Value = Compaction> {
 
 fn any_sandbox() -> impl Strategy<Value = SandboxHead> {
     let modes = prop::sample::select(&Insistence::ALL[..]);
+    let networks = prop::sample::select(&NetworkAccess::ALL[..]);
     let backends = prop::sample::select(&Backend::ALL[..]);
-    (modes, any::<bool>(), backends).prop_map(|(mode, network, installed)| SandboxHead {
+    (modes, networks, backends).prop_map(|(mode, network, installed)| SandboxHead {
         mode,
         network,
         installed,

@@ -9,9 +9,12 @@ mod capture;
 #[cfg(test)]
 mod confined_tests;
 mod descendants;
+mod network;
 mod plain;
 mod process;
+mod waited;
 
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -21,9 +24,10 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::event::NoticeLevel;
-use crate::guard::sandbox::{Tampered, What};
+use crate::guard::sandbox::{Tampered, What, proxy};
 use crate::line::Told;
 use crate::message::{Output, ToolSchema};
 use crate::path_text;
@@ -35,7 +39,9 @@ use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use capture::Capture;
 use descendants::Descendant;
+use network::Hosts;
 use process::{CommandResult, Ending, How, Process};
+use waited::Waited;
 
 /// How long a command may run unless the call says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -91,10 +97,9 @@ impl Tool for Bash {
             let watched = OriginalWatch::begin(&context.workspace, call, &wanted.command).await;
             let mut process = Process::start(&context.workspace, call, &wanted.command)
                 .map_err(|error| not_run(&error))?;
-            let CommandResult { ending, running } = process
-                .watch(wanted.timeout, &context.cancel, &mut capture)
-                .await
-                .map_err(|error| not_run(&error))?;
+            let watching = watch(&mut process, (context, call), wanted.timeout, &mut capture).await;
+            let (CommandResult { ending, running }, refused) =
+                watching.map_err(|error| not_run(&error))?;
             let tampered = process.finish().await;
             let told = told(&tampered, &context.workspace.root);
             if !tampered.is_empty() {
@@ -105,6 +110,7 @@ impl Tool for Bash {
                 Some(watched) => watched.finish(&context.workspace.root).await,
                 None => String::new(),
             };
+            let told = told + &refused;
             let ended = Ended { ending, told, running: still_running(&running) };
             match output(&ended, wanted.timeout, capture) {
                 Some(output) => Ok(Output { text: output.text + &strayed, ..output }),
@@ -150,6 +156,39 @@ impl Wanted {
         };
         Ok(Self { command, timeout })
     }
+}
+
+/// Watches a command until it has ended, and serves its connections meanwhile. Returns how it
+/// ended, with sentences about hosts that it did not reach.
+async fn watch(
+    process: &mut Process,
+    (context, call): (&ToolContext, &Granted),
+    limit: Duration,
+    capture: &mut Capture<'_>,
+) -> io::Result<(CommandResult, String)> {
+    let (ended, waited) = (CancellationToken::new(), Waited::default());
+    let Some(handover) = process.take_handover() else {
+        let result = process.watch((limit, &waited), &context.cancel, capture).await?;
+        return Ok((result, String::new()));
+    };
+    let hosts = Hosts::new((context, call), &ended, &waited);
+    let serving = async {
+        // Without a listener the command did not begin: it says why.
+        let listener = tokio::select! {
+            () = ended.cancelled() => return,
+            listener = handover.listener() => listener,
+        };
+        if let Ok(Some(listener)) = listener {
+            proxy::serve(listener, &hosts, &ended).await;
+        }
+    };
+    let watching = async {
+        let result = process.watch((limit, &waited), &context.cancel, capture).await;
+        ended.cancel();
+        result
+    };
+    let (result, ()) = tokio::join!(watching, serving);
+    Ok((result?, hosts.finish()))
 }
 
 fn not_run(error: &dyn std::error::Error) -> ToolError {

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::event::{Entry, Form, Question, Verdict};
 use crate::guard::Decided;
 use crate::line::Line;
@@ -37,9 +39,15 @@ impl Drop for Unasked {
     }
 }
 
-/// Has a person fill in a form, and waits for it however long that takes.
-/// Dropping the future takes the question back.
-pub async fn ask(context: &ToolContext, form: Arc<Form>) -> Said {
+/// Asks a person, and waits however long that takes, but not longer than until `ended` or the
+/// unit is to stop: then there is no answer, and the question is taken back. So it is where the
+/// future is dropped.
+pub async fn answer(
+    context: &ToolContext,
+    question: Question,
+    decided: Decided,
+    ended: &CancellationToken,
+) -> Option<Verdict> {
     let (line, cancel) = (context.line.clone(), context.cancel.clone());
     // Before what asks, so that it is dropped after it.
     let mut unasked = Unasked(Some(line.clone()));
@@ -48,12 +56,22 @@ pub async fn ask(context: &ToolContext, form: Arc<Form>) -> Said {
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
-            answer = line.ask_user(Question::Form(form), Decided::default()) => verdict = answer,
+            () = ended.cancelled() => {}
+            answer = line.ask_user(question, decided) => verdict = answer,
         }
     };
     context.delegate.lend(Box::pin(asking)).await;
-    unasked.0 = None;
-    match verdict {
+    if verdict.is_some() || cancel.is_cancelled() {
+        unasked.0 = None;
+    }
+    verdict
+}
+
+/// Has a person fill in a form, and waits for it however long that takes.
+/// Dropping the future takes the question back.
+pub async fn ask(context: &ToolContext, form: Arc<Form>) -> Said {
+    let question = Question::Form(form);
+    match answer(context, question, Decided::default(), &context.cancel).await {
         Some(Verdict::Filled(given)) => Said::Answers(given),
         Some(Verdict::NoBecause(why)) => Said::Declined(Some(why)),
         Some(Verdict::NobodyToAsk) => Said::NobodyToAsk,

@@ -127,8 +127,7 @@ impl Place {
             original: None,
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);
-        let searches = Searches::by(&Arc::new(policy));
-        let context = context((&workspace, &searches), &sender, UnitId::MAIN);
+        let context = context((&workspace, &Arc::new(policy)), &sender, UnitId::MAIN);
         let changes = Arc::default();
         hear(receiver, Arc::clone(&changes));
         Self { workspace, context, sender, changes, directory }
@@ -141,7 +140,7 @@ impl Place {
 
     /// Another unit in the same workspace.
     pub(crate) fn unit(&self, number: u32) -> ToolContext {
-        context((&self.workspace, &self.context.searches), &self.sender, UnitId(number))
+        context((&self.workspace, &self.context.policy), &self.sender, UnitId(number))
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -197,7 +196,7 @@ pub(crate) async fn call(
 }
 
 fn context(
-    (workspace, searches): (&Arc<Workspace>, &Searches),
+    (workspace, policy): (&Arc<Workspace>, &Arc<Policy>),
     sender: &mpsc::Sender<FromUnit>,
     unit: UnitId,
 ) -> ToolContext {
@@ -205,7 +204,8 @@ fn context(
         line: Line::new(unit, sender.clone()),
         cancel: CancellationToken::new(),
         workspace: Arc::clone(workspace),
-        searches: searches.clone(),
+        policy: Arc::clone(policy),
+        searches: Searches::by(policy),
         seen: Seen::default(),
         takes_images: true,
         skills: Arc::new(Skills::default()),

@@ -41,6 +41,10 @@ impl Host {
         self.name == other.name && self.port.is_none_or(|port| other.port == Some(port))
     }
 
+    pub(super) fn is_at(&self, host: &str, port: u16) -> bool {
+        self.name.trim_matches(['[', ']']) == host && self.port.is_none_or(|own| own == port)
+    }
+
     pub(super) fn is_of(&self, url: &Url) -> bool {
         name_of(url).as_ref() == Some(&self.name)
             && self.port.is_none_or(|port| url.port_or_known_default() == Some(port))

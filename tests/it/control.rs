@@ -1,6 +1,7 @@
 //! A program that speaks for a person, over standard input.
 
 mod files;
+mod hosts;
 mod messages;
 mod rewinding;
 mod settings;

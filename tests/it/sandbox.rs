@@ -6,6 +6,7 @@
 mod absent;
 mod attacks;
 mod ground;
+pub(crate) mod hosts;
 mod terminal;
 
 use std::process::Output;
@@ -102,10 +103,11 @@ fn nothing_gets_out_of_landlock_but_modes_and_times_where_files_may_be_written()
 }
 
 #[test]
-fn with_the_network_come_all_addresses_and_no_other_sockets_of_this_machine() {
+fn with_the_shared_network_come_all_addresses_and_no_other_sockets_of_this_machine() {
     for backend in [BWRAP, LANDLOCK] {
         with(backend, |ground| {
-            let (report, _) = ground.attack(&["--backend", backend, "--network"], "elsewhere");
+            let (report, _) =
+                ground.attack(&["--backend", backend, "--network=shared"], "elsewhere");
             let mut worked = report.worked;
             worked.retain(|name| !["mode", "times", "netlink"].contains(name));
             assert_eq!(worked, ["tcp", "udp"], "{backend}:\n{}", report.said);

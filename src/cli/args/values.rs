@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Most;
 use crate::config::Effort;
-use crate::event::{Access, Backend};
+use crate::event::{Access, Backend, NetworkAccess};
 use crate::flow;
 use crate::message::Usd;
 
@@ -40,6 +40,10 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, &'static str> {
 
 pub(super) fn parse_access(name: &str) -> Result<Access, String> {
     one_of(&Access::ALL, Access::as_str, name)
+}
+
+pub(super) fn parse_network(name: &str) -> Result<NetworkAccess, String> {
+    one_of(&NetworkAccess::ALL, NetworkAccess::as_str, name)
 }
 
 pub(super) fn parse_backend(name: &str) -> Result<Backend, String> {

@@ -55,7 +55,7 @@ pub(in crate::cli) fn workspace(
 }
 
 /// Returns what fetches pages.
-fn web(config: &Config, environment: &Environment) -> Web {
+pub(in crate::cli) fn web(config: &Config, environment: &Environment) -> Web {
     Web::new(Reach {
         allowed: config.web.allow_hosts.clone(),
         proxy: environment.proxy.clone(),

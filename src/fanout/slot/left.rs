@@ -38,6 +38,7 @@ pub(super) fn context(
         line: line.clone(),
         cancel: seat.cancel.clone(),
         workspace: Arc::clone(workspace),
+        policy: Arc::clone(policy),
         searches: Searches::by(policy),
         seen: Seen::default(),
         takes_images: false,

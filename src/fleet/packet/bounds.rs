@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NoPacket;
 use crate::config::{Config, Sandbox, Web};
+use crate::event::NetworkAccess;
 use crate::guard::sandbox::Insistence;
 use crate::web::Host;
 
@@ -31,7 +32,13 @@ impl Bounds {
         let Self { sandbox: theirs, web } = self;
         let sandbox = &mut own.sandbox;
         sandbox.mode = sandbox.mode.min(theirs.mode);
-        sandbox.network &= theirs.network;
+        sandbox.network = match sandbox.network {
+            // Its hosts are rules of the worker, and those of the run hold here.
+            NetworkAccess::Hosts => NetworkAccess::None,
+            own @ (NetworkAccess::None | NetworkAccess::Public | NetworkAccess::Shared) => {
+                own.min(theirs.network)
+            }
+        };
         sandbox.write.retain(|directory| theirs.write.contains(directory));
         own.web.allow_hosts = both(&own.web.allow_hosts, &web.allow_hosts);
     }
@@ -50,7 +57,7 @@ fn both(these: &[Host], those: &[Host]) -> Vec<Host> {
 #[serde(deny_unknown_fields)]
 pub(super) struct WrittenBounds {
     sandbox: String,
-    network: bool,
+    network: String,
     write: Vec<String>,
     hosts: Vec<String>,
 }
@@ -60,7 +67,7 @@ impl WrittenBounds {
         let Bounds { sandbox: Sandbox { mode, network, write }, web: Web { allow_hosts } } = bounds;
         Self {
             sandbox: mode.as_str().to_owned(),
-            network: *network,
+            network: network.as_str().to_owned(),
             write: write.clone(),
             hosts: allow_hosts.iter().map(Host::to_string).collect(),
         }
@@ -71,6 +78,8 @@ impl WrittenBounds {
         let mode = Insistence::from_name(&sandbox);
         let mode =
             mode.ok_or_else(|| NoPacket::because(format!("`{sandbox}` insists on no sandbox")))?;
+        let network = NetworkAccess::from_name(&network)
+            .ok_or_else(|| NoPacket::because(format!("`{network}` is no access to the network")))?;
         let host = |text: &String| {
             Host::parse(text).ok_or_else(|| NoPacket::because(format!("`{text}` is no host")))
         };
@@ -83,7 +92,7 @@ impl WrittenBounds {
 mod tests {
     use super::*;
 
-    fn bounds(mode: Insistence, network: bool, write: &[&str], hosts: &[&str]) -> Bounds {
+    fn bounds(mode: Insistence, network: NetworkAccess, write: &[&str], hosts: &[&str]) -> Bounds {
         let write = write.iter().map(|&it| it.to_owned()).collect();
         let allow_hosts = hosts.iter().filter_map(|it| Host::parse(it)).collect();
         Bounds { sandbox: Sandbox { mode, network, write }, web: Web { allow_hosts } }
@@ -105,18 +114,24 @@ mod tests {
     #[test]
     fn what_is_left_is_what_both_allow() {
         use Insistence::{Best, Off, Required};
-        let free = bounds(Off, true, &["~/a", "/b"], &["box", "pc:81", "x:1"]);
+        use NetworkAccess::{None, Public};
+        let free = bounds(Off, Public, &["~/a", "/b"], &["box", "pc:81", "x:1"]);
         check(&free, &free, &free);
-        let kept = bounds(Required, false, &["/b", "/c"], &["box:80", "pc", "y:1"]);
-        check(&free, &kept, &bounds(Required, false, &["/b"], &["box:80", "pc:81"]));
-        let best = bounds(Best, true, &[], &[]);
+        let kept = bounds(Required, None, &["/b", "/c"], &["box:80", "pc", "y:1"]);
+        check(&free, &kept, &bounds(Required, None, &["/b"], &["box:80", "pc:81"]));
+        let best = bounds(Best, Public, &[], &[]);
         check(&free, &best, &best);
-        check(&kept, &best, &bounds(Required, false, &[], &[]));
+        check(&kept, &best, &bounds(Required, None, &[], &[]));
     }
 
     #[test]
     fn they_are_the_same_behind_the_wire() {
-        let all = bounds(Insistence::Required, true, &["~/a"], &["box", "[::1]:81", "10.0.0.1"]);
+        let all = bounds(
+            Insistence::Required,
+            NetworkAccess::Public,
+            &["~/a"],
+            &["box", "[::1]:81", "10.0.0.1"],
+        );
         for bounds in [Bounds::default(), all] {
             assert_eq!(WrittenBounds::of(&bounds).read().unwrap(), bounds);
         }

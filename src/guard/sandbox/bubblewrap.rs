@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use super::layout::{Layout, View};
+use crate::event::NetworkAccess;
 
 /// Where it is looked for. Not on `PATH`, on which a workspace may stand.
 const PROGRAMS: [&str; 4] =
@@ -32,7 +33,7 @@ pub(super) fn program() -> Option<&'static Path> {
 pub(super) fn arguments(
     layout: &Layout,
     directory: &Path,
-    network: bool,
+    network: NetworkAccess,
     handed: Handed,
 ) -> Vec<OsString> {
     let mut arguments = Arguments(Vec::new());
@@ -41,7 +42,8 @@ pub(super) fn arguments(
     // program that takes a core dump, holds for the whole machine.
     arguments.add(["--proc", "/proc", "--remount-ro", "/proc"]);
     arguments.add(["--tmpfs", SCRATCH, "--perms", "0755", "--tmpfs", "/run"]);
-    if network && let Some(path) = resolver() {
+    let is_shared = network == NetworkAccess::Shared;
+    if is_shared && let Some(path) = resolver() {
         arguments.mount("--ro-bind-try", &path);
     }
     for (path, view) in &layout.views {
@@ -67,7 +69,7 @@ pub(super) fn arguments(
     }
     arguments.add([OsStr::new("--chdir"), directory.as_os_str()]);
     arguments.add(["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
-    if network {
+    if is_shared {
         arguments.add(["--share-net"]);
     }
     let Handed { filter, news } = handed;

@@ -56,6 +56,9 @@ const MOST_OTHERS: RawFd = 65_536;
 /// `LANDLOCK_CREATE_RULESET_VERSION`: ask for the version, make nothing.
 const ASK_VERSION: u32 = 1;
 
+/// `IFF_UP` as `struct ifreq` holds it.
+const UP: libc::c_short = libc::IFF_UP as libc::c_short;
+
 /// No set of capabilities has as many.
 const MOST_CAPABILITIES: c_ulong = 64;
 
@@ -240,6 +243,44 @@ pub(super) fn process_descriptor(process: i32) -> io::Result<OwnedFd> {
         }
         Ok(OwnedFd::from_raw_fd(descriptor))
     }
+}
+
+/// Does to this process what a child does to itself, so that it can become a command.
+pub(super) fn confine_self(duties: &Duties) -> io::Result<()> {
+    let_signals_through()?;
+    fulfil(duties)
+}
+
+/// Takes descriptors over by the numbers under which this process has inherited them.
+pub(super) fn inherited(numbers: &[RawFd]) -> io::Result<Vec<OwnedFd>> {
+    let take = |number: &RawFd| {
+        if *number < FIRST_OTHER {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the call takes numbers only.
+        checked(unsafe { libc::fcntl(*number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+        // SAFETY: the descriptor is open, and whoever started this process has left it to us.
+        Ok(unsafe { OwnedFd::from_raw_fd(*number) })
+    };
+    numbers.iter().map(take).collect()
+}
+
+/// Switches the loopback device of this network namespace on.
+pub(super) fn raise_loopback() -> io::Result<()> {
+    // SAFETY: the structure lives until the call returns and has the layout that the call reads;
+    // all zero is what its other fields are. The descriptor is new, and nobody else's.
+    unsafe {
+        let socket =
+            checked(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
+        let socket = OwnedFd::from_raw_fd(socket);
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (at, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+            *at = byte.cast_signed();
+        }
+        request.ifr_ifru.ifru_flags = UP;
+        checked(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request))?;
+    }
+    Ok(())
 }
 
 fn fulfil(duties: &Duties) -> io::Result<()> {

@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use thiserror::Error;
 
-use crate::event::{Access, Backend, Confinement};
+use crate::event::{Access, Backend, Confinement, NetworkAccess};
 
 use super::{
     CommandBounds, Place, Prepared, Ready, Sandbox, Settings, bubblewrap, child, ruleset, scratch,
@@ -71,8 +71,8 @@ pub(super) fn try_bwrap(settings: &Settings) -> Result<(), NoBwrap> {
     if bubblewrap::program().is_none() {
         return Err(NoBwrap::NotInstalled);
     }
-    let (is_done, said) =
-        run(settings, Backend::Bwrap).map_err(|error| NoBwrap::Fails(error.to_string()))?;
+    let (is_done, said) = run(settings, Backend::Bwrap, NetworkAccess::None)
+        .map_err(|error| NoBwrap::Fails(error.to_string()))?;
     if !is_done {
         return Err(NoBwrap::Fails(one_line(&said)));
     }
@@ -84,8 +84,8 @@ pub(super) fn try_landlock(settings: &Settings) -> Result<i64, NoLandlock> {
     if version < ruleset::LEAST_VERSION {
         return Err(NoLandlock::TooOld(version));
     }
-    let (is_done, said) =
-        run(settings, Backend::Landlock).map_err(|error| NoLandlock::Fails(error.to_string()))?;
+    let (is_done, said) = run(settings, Backend::Landlock, NetworkAccess::None)
+        .map_err(|error| NoLandlock::Fails(error.to_string()))?;
     if !is_done {
         return Err(NoLandlock::Fails(one_line(&said)));
     }
@@ -93,17 +93,28 @@ pub(super) fn try_landlock(settings: &Settings) -> Result<i64, NoLandlock> {
     Ok(version)
 }
 
+/// Returns why a command in this sandbox cannot have a network namespace with tine's proxy.
+pub(super) fn try_own_network(settings: &Settings, backend: Backend) -> Result<(), String> {
+    let tried = run(settings, backend, NetworkAccess::Hosts);
+    let (is_done, said) = tried.map_err(|error| error.to_string())?;
+    if is_done { held(&said, backend == Backend::Bwrap) } else { Err(one_line(&said)) }
+}
+
 /// A command that says how it is kept.
 const TRIAL: [&str; 3] = ["/bin/sh", "-c", "exec cat /proc/self/status"];
 
-fn run(settings: &Settings, backend: Backend) -> io::Result<(bool, String)> {
+fn run(
+    settings: &Settings,
+    backend: Backend,
+    network: NetworkAccess,
+) -> io::Result<(bool, String)> {
     let sandbox = Sandbox::new(Settings {
         scratch: settings.scratch.clone(),
         stubs: settings.stubs.clone(),
         variables: settings.variables.clone(),
         ..Settings::default()
     });
-    let confinement = Confinement { backend, access: Access::ReadOnly, network: false };
+    let confinement = Confinement { backend, access: Access::ReadOnly, network };
     let place = Place { directory: "/".as_ref(), roots: &[], bounds: &CommandBounds::NONE };
     let trial = TRIAL.map(Into::into);
     let prepared = sandbox.prepare(confinement, &place, &trial).map_err(io::Error::other)?;

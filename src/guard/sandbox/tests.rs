@@ -11,19 +11,19 @@ fn sandbox(insistence: Insistence, bwrap: bool, landlock: bool) -> Sandbox {
 }
 
 #[track_caller]
-fn check(sandbox: &Sandbox, access: Access, expected: (Backend, Access, bool)) {
+fn check(sandbox: &Sandbox, access: Access, expected: (Backend, Access, NetworkAccess)) {
     let Confinement { backend, access, network } = sandbox.confinement(access);
     assert_eq!((backend, access, network), expected);
 }
 
-const NONE: (Backend, Access, bool) = (Backend::None, Access::Off, true);
+const NONE: (Backend, Access, NetworkAccess) = (Backend::None, Access::Off, NetworkAccess::Shared);
 
 #[test]
 fn a_command_gets_the_best_there_is() {
     let best = |bwrap, landlock| sandbox(Insistence::Best, bwrap, landlock);
     for access in [Access::ReadOnly, Access::WorkspaceWrite] {
-        check(&best(true, true), access, (Backend::Bwrap, access, false));
-        check(&best(false, true), access, (Backend::Landlock, access, false));
+        check(&best(true, true), access, (Backend::Bwrap, access, NetworkAccess::None));
+        check(&best(false, true), access, (Backend::Landlock, access, NetworkAccess::None));
         check(&best(false, false), access, NONE);
     }
     check(&best(true, true), Access::Off, NONE);
@@ -32,9 +32,13 @@ fn a_command_gets_the_best_there_is() {
 #[test]
 fn what_is_required_is_there_whatever_was_approved() {
     let required = |bwrap, landlock| sandbox(Insistence::Required, bwrap, landlock);
-    let wide = (Backend::Bwrap, Access::WorkspaceWrite, true);
+    let wide = (Backend::Bwrap, Access::WorkspaceWrite, NetworkAccess::Shared);
     check(&required(true, true), Access::Off, wide);
-    check(&required(true, true), Access::ReadOnly, (Backend::Bwrap, Access::ReadOnly, false));
+    check(
+        &required(true, true),
+        Access::ReadOnly,
+        (Backend::Bwrap, Access::ReadOnly, NetworkAccess::None),
+    );
     let none = required(false, false);
     for access in Access::ALL {
         let bounds = &CommandBounds::NONE;
@@ -63,9 +67,13 @@ fn a_sandbox_that_is_off_is_not_looked_for() {
 #[test]
 fn the_network_is_for_what_may_write() {
     let mut sandbox = sandbox(Insistence::Best, true, true);
-    sandbox.settings.network = true;
-    check(&sandbox, Access::ReadOnly, (Backend::Bwrap, Access::ReadOnly, false));
-    check(&sandbox, Access::WorkspaceWrite, (Backend::Bwrap, Access::WorkspaceWrite, true));
+    sandbox.settings.network = NetworkAccess::Shared;
+    check(&sandbox, Access::ReadOnly, (Backend::Bwrap, Access::ReadOnly, NetworkAccess::None));
+    check(
+        &sandbox,
+        Access::WorkspaceWrite,
+        (Backend::Bwrap, Access::WorkspaceWrite, NetworkAccess::Shared),
+    );
 }
 
 #[test]

@@ -9,13 +9,20 @@ use crate::event::SandboxHead;
 #[derive(Serialize)]
 pub(in crate::report) struct SandboxRecord {
     mode: &'static str,
+    /// `true` if hosts can be reached that no rule names.
     network: bool,
+    network_access: &'static str,
     installed: &'static str,
 }
 
 impl From<SandboxHead> for SandboxRecord {
     fn from(head: SandboxHead) -> Self {
         let SandboxHead { mode, network, installed } = head;
-        Self { mode: mode.as_str(), network, installed: installed.as_str() }
+        Self {
+            mode: mode.as_str(),
+            network: network.is_open(),
+            network_access: network.as_str(),
+            installed: installed.as_str(),
+        }
     }
 }

@@ -421,7 +421,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::event::{Access, Backend};
+    use crate::event::{Access, Backend, NetworkAccess};
     use crate::report::filling::Heard;
 
     fn asked(name: &str, question: &Question, choices: Choices, waiting: usize) -> String {
@@ -489,8 +489,11 @@ mod tests {
 
     #[test]
     fn a_sandbox_that_is_in_force_is_named() {
-        let bounds =
-            Confinement { backend: Backend::Bwrap, access: Access::WorkspaceWrite, network: true };
+        let bounds = Confinement {
+            backend: Backend::Bwrap,
+            access: Access::WorkspaceWrite,
+            network: NetworkAccess::Shared,
+        };
         assert_snapshot!(after_a_yes(bounds), @"after a yes it runs in a sandbox (bwrap, writing only the workspace, with network)");
     }
 

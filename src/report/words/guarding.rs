@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{SENTENCE_CAP, SUBJECT_CAP, agents, call, short_line};
 use crate::event::{
     Access, Backend, CallQuestion, ChangedBy, Confinement, Entry, Field, FileChange, Form, Lasting,
-    Question, Terms, Verdict, Worktree,
+    NetworkAccess, Question, Terms, Verdict, Worktree,
 };
 use crate::message::counted;
 use crate::report::result::Ending;
@@ -143,8 +143,13 @@ pub fn confined(confinement: Confinement) -> String {
         Backend::Landlock => "Landlock",
         Backend::None => return "without a sandbox".to_owned(),
     };
-    let network = if network { "with" } else { "without" };
-    format!("in a sandbox ({backend}, {access}, {network} network)")
+    let network = match network {
+        NetworkAccess::None => "without network",
+        NetworkAccess::Hosts => "with allowed hosts only",
+        NetworkAccess::Public => "with the public internet",
+        NetworkAccess::Shared => "with network",
+    };
+    format!("in a sandbox ({backend}, {access}, {network})")
 }
 
 /// Returns a call that runs, and how it is kept in bounds.

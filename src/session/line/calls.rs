@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 use super::body::{named, text};
 use super::images::ImageBody;
-use crate::event::{Access, Backend, Confinement, EventKind, Insistence, SandboxHead};
+use crate::event::{
+    Access, Backend, Confinement, EventKind, Insistence, NetworkAccess, SandboxHead,
+};
 use crate::message::{CallId, Output};
 
 #[derive(Serialize, Deserialize)]
@@ -112,20 +114,22 @@ impl<'a> Denied<'a> {
 #[derive(Serialize, Deserialize)]
 pub(super) struct SandboxBody<'a> {
     mode: Text<'a>,
-    network: bool,
+    #[serde(flatten)]
+    network: NetworkBody<'a>,
     installed: Text<'a>,
 }
 
 impl SandboxBody<'_> {
     pub(super) fn of(head: SandboxHead) -> Self {
         let SandboxHead { mode, network, installed } = head;
+        let network = NetworkBody::of(network);
         Self { mode: mode.as_str().into(), network, installed: installed.as_str().into() }
     }
 
     pub(super) fn into_head(self) -> Result<SandboxHead, String> {
         Ok(SandboxHead {
             mode: named(&Insistence::ALL, Insistence::as_str, &self.mode)?,
-            network: self.network,
+            network: self.network.into_access()?,
             installed: named(&Backend::ALL, Backend::as_str, &self.installed)?,
         })
     }
@@ -135,20 +139,52 @@ impl SandboxBody<'_> {
 pub(super) struct ConfinementBody<'a> {
     backend: Text<'a>,
     access: Text<'a>,
-    network: bool,
+    #[serde(flatten)]
+    network: NetworkBody<'a>,
 }
 
 impl ConfinementBody<'_> {
     pub(super) fn of(confinement: Confinement) -> Self {
         let Confinement { backend, access, network } = confinement;
-        Self { backend: backend.as_str().into(), access: access.as_str().into(), network }
+        Self {
+            backend: backend.as_str().into(),
+            access: access.as_str().into(),
+            network: NetworkBody::of(network),
+        }
     }
 
     pub(super) fn into_confinement(self) -> Result<Confinement, String> {
         Ok(Confinement {
             backend: named(&Backend::ALL, Backend::as_str, &self.backend)?,
             access: named(&Access::ALL, Access::as_str, &self.access)?,
-            network: self.network,
+            network: self.network.into_access()?,
         })
+    }
+}
+
+/// What of the network is reached. Older logs have the first field only.
+#[derive(Serialize, Deserialize)]
+struct NetworkBody<'a> {
+    network: bool,
+    /// Left out if the first field says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    network_access: Option<Text<'a>>,
+}
+
+impl NetworkBody<'_> {
+    fn of(access: NetworkAccess) -> Self {
+        let network_access = match access {
+            NetworkAccess::None | NetworkAccess::Shared => None,
+            NetworkAccess::Hosts | NetworkAccess::Public => Some(access.as_str().into()),
+        };
+        Self { network: access.is_open(), network_access }
+    }
+
+    fn into_access(self) -> Result<NetworkAccess, String> {
+        match self.network_access {
+            Some(name) => named(&NetworkAccess::ALL, NetworkAccess::as_str, &name),
+            None if self.network => Ok(NetworkAccess::Shared),
+            None => Ok(NetworkAccess::None),
+        }
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::branch::Branch;
-use crate::event::{Origin, SlotPosition, UnixMillis};
+use crate::event::{NetworkAccess, Origin, SlotPosition, UnixMillis};
 
 /// A session that changes files which hold one letter each.
 #[derive(Default)]
@@ -301,7 +301,7 @@ fn the_files_of_a_worktree_that_is_gone_are_forgotten() {
 fn commands_that_could_write_are_counted() {
     let mut session = Session::new();
     let mut run = |unit, backend, access| {
-        let confinement = Some(Confinement { backend, access, network: false });
+        let confinement = Some(Confinement { backend, access, network: NetworkAccess::None });
         let (call, tool, subject) = ("c".into(), "Bash".into(), "x".into());
         session.say(unit, EventKind::ToolStarted { call, tool, subject, confinement })
     };

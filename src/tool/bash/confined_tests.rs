@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::*;
-use crate::event::{Access, Backend, Confinement};
+use crate::event::{Access, Backend, Confinement, NetworkAccess};
 use crate::git::tests::program;
 use crate::guard::Script;
 use crate::guard::shell::Machine;
@@ -30,7 +30,7 @@ fn backends(place: &Place) -> Vec<Backend> {
 }
 
 async fn call(place: &Place, backend: Backend, arguments: Value) -> Result<String, String> {
-    let (access, network) = (Access::WorkspaceWrite, false);
+    let (access, network) = (Access::WorkspaceWrite, NetworkAccess::None);
     let confinement = Confinement { backend, access, network };
     let call = Granted { confinement, ..granted(&Bash, &place.context, &arguments) };
     match Bash.run(&place.context, &call, arguments).await {

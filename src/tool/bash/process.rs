@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::event::Backend;
 use crate::guard::Script;
 use crate::guard::sandbox::{
-    Awaited, Held, Namespace, NotPrepared, Place, Prepared, Ready, Tampered,
+    Awaited, Handover, Held, Namespace, NotPrepared, Place, Prepared, Ready, Tampered,
 };
 use crate::guard::shell::Machine;
 use crate::tool::blocking::to_the_end;
@@ -36,6 +36,7 @@ use crate::tool::{Granted, Workspace};
 
 use super::capture::Capture;
 use super::descendants::{CommandMark, Descendant};
+use super::waited::Waited;
 
 /// How long a group that was asked to end may take before it is killed.
 const TERM_PATIENCE: Duration = Duration::from_millis(200);
@@ -179,6 +180,11 @@ impl Process {
         Ok(Self { child, group, bounds, output, buffer: vec![0; BUFFER] })
     }
 
+    /// Returns where the listener of the command's proxy comes from, if it gets one.
+    pub(super) fn take_handover(&mut self) -> Option<Handover> {
+        self.bounds.as_mut()?.held.take_handover()
+    }
+
     /// Clears up after a command that has ended, and returns what it changed
     /// although it must not.
     pub(super) async fn finish(self) -> Vec<Tampered> {
@@ -199,14 +205,14 @@ impl Process {
     /// that cannot be ended.
     pub(super) async fn watch(
         &mut self,
-        limit: Duration,
+        (limit, waited): (Duration, &Waited),
         cancel: &CancellationToken,
         capture: &mut Capture<'_>,
     ) -> io::Result<CommandResult> {
         if let Some(bounds) = &mut self.bounds {
             bounds.learn().await;
         }
-        let ending = self.follow(limit, cancel, capture).await?;
+        let ending = self.follow((limit, waited), cancel, capture).await?;
         match ending {
             Ending::Exited { .. } => {
                 if self.bounds.is_some() {
@@ -223,7 +229,7 @@ impl Process {
 
     async fn follow(
         &mut self,
-        limit: Duration,
+        (limit, waited): (Duration, &Waited),
         cancel: &CancellationToken,
         capture: &mut Capture<'_>,
     ) -> io::Result<Ending> {
@@ -242,7 +248,13 @@ impl Process {
                 biased;
                 () = cancel.cancelled() => return Ok(Ending::Cancelled),
                 () = &mut over => return Ok(match status {
-                    None => Ending::TimedOut,
+                    None => match waited.extension() {
+                        Some(extension) => {
+                            over.set(sleep(extension));
+                            continue;
+                        }
+                        None => Ending::TimedOut,
+                    },
                     Some(status) => Ending::Exited {
                         status,
                         // A confined one is ended with its shell.

@@ -40,7 +40,7 @@ pub(super) struct Ground {
     tine: PathBuf,
     process: Child,
     port: u16,
-    _sockets: (TcpListener, UdpSocket, UnixListener, UnixListener, UnixDatagram),
+    sockets: (TcpListener, UdpSocket, UnixListener, UnixListener, UnixDatagram),
 }
 
 impl Ground {
@@ -85,7 +85,7 @@ impl Ground {
             .stdout(Stdio::null())
             .spawn()
             .expect("a ground is ours to make and look at");
-        Self { directory, user, tine, process, port, _sockets: (tcp, udp, path, name, datagrams) }
+        Self { directory, user, tine, process, port, sockets: (tcp, udp, path, name, datagrams) }
     }
 
     pub(super) fn root(&self) -> PathBuf {
@@ -94,6 +94,17 @@ impl Ground {
 
     pub(super) fn work(&self) -> PathBuf {
         self.root().join("work")
+    }
+
+    /// Whether no datagram has reached this machine.
+    pub(super) fn has_heard_nothing(&self) -> bool {
+        let (_, udp, ..) = &self.sockets;
+        udp.set_nonblocking(true).expect("a ground is ours to make and look at");
+        udp.recv(&mut [0]).is_err()
+    }
+
+    pub(super) fn tine(&self) -> &Path {
+        &self.tine
     }
 
     /// A command of this user, whose home and temporary directory are here.

@@ -95,6 +95,7 @@ impl Desk {
             line: Line::new(UnitId(number), self.sender.clone()),
             cancel: CancellationToken::new(),
             workspace: Arc::clone(&self.workspace),
+            policy: Arc::new(self.policy.clone()),
             searches: Searches::by(&Arc::new(self.policy.clone())),
             seen: Seen::default(),
             takes_images: false,

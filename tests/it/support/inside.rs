@@ -457,6 +457,7 @@ impl Setup {
             line,
             cancel,
             workspace: Arc::clone(&fanout.workspace),
+            policy: Arc::clone(&policy),
             searches: Searches::by(&policy),
             seen: Seen::default(),
             takes_images: model.facts().takes_images,

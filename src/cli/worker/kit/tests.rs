@@ -191,13 +191,18 @@ fn a_slot_is_kept_in_what_the_run_asks_for_and_what_the_machine_does() {
     let own = "model = \"offline\"\n[sandbox]\nmode = \"off\"\nnetwork = true\n";
     place.write("home/.config/tine/config.toml", own);
     let footing = place.footing(&RunFlags::default(), &WorkerFlags::default());
-    let kept = |mode, network| {
+    let kept = |mode, network: bool| {
+        let network = if network {
+            crate::event::NetworkAccess::Public
+        } else {
+            crate::event::NetworkAccess::None
+        };
         let sandbox = crate::config::Sandbox { mode, network, write: Vec::new() };
         let bounds = Bounds { sandbox, ..Bounds::default() };
         let packet = Packet { bounds, ..packet() };
         let kit = footing.kit(&packet, &place.path("copy/sub"), one()).unwrap();
         let head = kit.fanout.workspace.sandbox.head();
-        (head.mode, head.network)
+        (head.mode, head.network.is_open())
     };
     assert_eq!(kept(Insistence::Required, false), (Insistence::Required, false));
     assert_eq!(kept(Insistence::Best, true), (Insistence::Best, true));

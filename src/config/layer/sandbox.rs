@@ -1,0 +1,68 @@
+//! `[sandbox]`.
+
+use super::{Layer, Setting};
+use crate::config::WrittenRule;
+use crate::event::NetworkAccess;
+use crate::guard::Rule;
+use crate::guard::sandbox::Insistence;
+use crate::tool_name::SANDBOX_NETWORK;
+
+impl Layer<'_> {
+    pub(super) fn sandbox(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "mode" => {
+                let names = Insistence::ALL.map(Insistence::as_str);
+                if let Some(mode) = self.one_of(setting, Insistence::from_name, &names) {
+                    self.layers.config.sandbox.mode = mode;
+                }
+            }
+            "network" => {
+                if let Some(network) = self.network(setting) {
+                    self.layers.config.sandbox.network = network;
+                }
+            }
+            "hosts" => self.hosts(setting),
+            "write" => {
+                if let Some(directories) = self.directories(setting) {
+                    self.layers.config.sandbox.write = directories;
+                }
+            }
+            _ => self.unknown(setting),
+        }
+    }
+
+    fn network(&mut self, setting: &Setting<'_>) -> Option<NetworkAccess> {
+        match setting.value.as_bool() {
+            Some(true) => Some(NetworkAccess::Public),
+            Some(false) => Some(NetworkAccess::None),
+            None => self.one_of(setting, NetworkAccess::from_name, &NAMES),
+        }
+    }
+
+    /// Hosts that commands reach without a question. Each is a rule, and so comes to those of
+    /// earlier layers.
+    fn hosts(&mut self, setting: &Setting<'_>) {
+        let hosts = self.texts(setting).unwrap_or_default();
+        let rule = |host: &String| format!("{SANDBOX_NETWORK}({host})");
+        let mut texts = Vec::new();
+        for host in &hosts {
+            match Rule::parse(&rule(host), None) {
+                Ok(_) => texts.push(rule(host)),
+                Err(_) => {
+                    let wanted = "is no host such as `crates.io` or `*.npmjs.org`";
+                    self.bad(setting, format!("`{host}` {wanted}"));
+                }
+            }
+        }
+        let source = self.origin.source();
+        let rules = texts.into_iter().map(|text| WrittenRule { text, source });
+        self.layers.config.permissions.allow.extend(rules);
+        if !hosts.is_empty() {
+            let network = &mut self.layers.config.sandbox.network;
+            *network = (*network).max(NetworkAccess::Hosts);
+        }
+    }
+}
+
+/// The names of network accesses.
+const NAMES: [&str; 4] = ["none", "hosts", "public", "shared"];

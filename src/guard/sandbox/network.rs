@@ -1,0 +1,213 @@
+//! A network namespace of its own for a command, with tine's proxy in it.
+//!
+//! In that namespace there are no other addresses than those of the loopback device, so nothing is
+//! reached past the proxy. A small starter, which is tine's own program, runs there first: it
+//! makes the proxy's listener, hands it to tine through a socket, and becomes the command.
+//! bubblewrap makes the namespace before the starter runs; for Landlock the starter makes it.
+
+use std::convert::Infallible;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
+
+use nix::libc::sock_filter;
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::Signal;
+use nix::unistd::{execvp, getgid, getuid};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use super::child::{self, Duties};
+use super::{filter, proxy};
+
+/// The argument that makes a process a starter.
+const ARGUMENT: &str = "--start-with-network";
+
+/// The exit code of a starter that cannot become the command, as shells have it.
+pub const NOT_STARTED: u8 = 127;
+
+/// Variables by which programs find the proxy. Node.js reads the others only if it is told to.
+const PROXY_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"];
+const SOCKS_VARIABLES: [&str; 2] = ["ALL_PROXY", "all_proxy"];
+const DIRECT_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+const NODE_VARIABLE: &str = "NODE_USE_ENV_PROXY";
+
+/// What is reached without the proxy: the command's own servers.
+const DIRECT: &str = "localhost,127.0.0.1,::1";
+
+/// Where tine gets the listener of a command's proxy from.
+#[derive(Debug)]
+pub struct Handover {
+    socket: UnixStream,
+}
+
+impl Handover {
+    /// Waits for the listener; `None` if the starter ended without one. Must be called within a
+    /// runtime.
+    ///
+    /// # Errors
+    ///
+    /// The system would not hand it over.
+    pub async fn listener(self) -> io::Result<Option<tokio::net::TcpListener>> {
+        let socket = child::readable(self.socket.into())?;
+        let received = loop {
+            let mut ready = socket.readable().await?;
+            if let Ok(received) = ready.try_io(|socket| receive(socket.get_ref())) {
+                break received?;
+            }
+        };
+        let Some(listener) = received else { return Ok(None) };
+        let listener = TcpListener::from(listener);
+        listener.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(listener).map(Some)
+    }
+}
+
+/// What a starter is given, and what is left to tine.
+pub(super) struct Start {
+    /// The starter's words, in front of the command's.
+    pub(super) words: Vec<OsString>,
+    /// Descriptors that the starter inherits.
+    pub(super) handed_on: Vec<OwnedFd>,
+    pub(super) handover: Handover,
+}
+
+impl Start {
+    /// The starter within a namespace that bubblewrap has made.
+    pub(super) fn in_namespace() -> io::Result<Self> {
+        let (socket, own) = UnixStream::pair()?;
+        // Its path may lead elsewhere inside.
+        let program = File::open("/proc/self/exe")?;
+        let path = format!("/proc/self/fd/{}", program.as_raw_fd());
+        Self::new(path, (socket, own), vec![program.into()], &[])
+    }
+
+    /// The starter that makes the namespace, and then does to itself what a child does for
+    /// Landlock.
+    pub(super) fn with_namespace(ruleset: OwnedFd, filter: &[sock_filter]) -> io::Result<Self> {
+        let (socket, own) = UnixStream::pair()?;
+        let (reader, mut writer) = io::pipe()?;
+        // A pipe holds all of it.
+        io::Write::write_all(&mut writer, &filter::bytes(filter))?;
+        let told = [ruleset.as_raw_fd(), reader.as_raw_fd()];
+        let path = "/proc/self/exe".to_owned();
+        Self::new(path, (socket, own), vec![ruleset, reader.into()], &told)
+    }
+
+    fn new(
+        program: String,
+        (socket, own): (UnixStream, UnixStream),
+        mut handed_on: Vec<OwnedFd>,
+        told: &[RawFd],
+    ) -> io::Result<Self> {
+        own.set_nonblocking(true)?;
+        let told = [&[socket.as_raw_fd()], told].concat();
+        let numbers: Vec<String> = told.iter().map(RawFd::to_string).collect();
+        handed_on.push(socket.into());
+        let words = [program, ARGUMENT.to_owned(), numbers.join(",")].map(OsString::from);
+        Ok(Self { words: words.into(), handed_on, handover: Handover { socket: own } })
+    }
+}
+
+/// Returns the variables by which a command finds the proxy.
+pub(super) fn variables() -> impl Iterator<Item = (&'static str, String)> {
+    let http = format!("http://{}:{}", Ipv4Addr::LOCALHOST, proxy::PORT);
+    // The proxy looks the names up.
+    let socks = format!("socks5h://{}:{}", Ipv4Addr::LOCALHOST, proxy::PORT);
+    let all = |names: &'static [&'static str], value: String| {
+        names.iter().map(move |name| (*name, value.clone()))
+    };
+    all(&PROXY_VARIABLES, http)
+        .chain(all(&SOCKS_VARIABLES, socks))
+        .chain(all(&DIRECT_VARIABLES, DIRECT.to_owned()))
+        .chain([(NODE_VARIABLE, "1".to_owned())])
+}
+
+/// Becomes the command if this process was started as a starter. Returns why it cannot, and `None`
+/// if it is no starter.
+#[must_use]
+pub fn ran_as_starter(words: &[OsString]) -> Option<String> {
+    let [_, argument, numbers, command @ ..] = words else { return None };
+    if argument != ARGUMENT {
+        return None;
+    }
+    match start(numbers, command) {
+        Ok(never) => match never {},
+        Err(error) => {
+            let name = command.first().map(|name| name.display().to_string());
+            Some(format!("cannot run `{}`: {error}", name.unwrap_or_default()))
+        }
+    }
+}
+
+fn start(numbers: &OsStr, command: &[OsString]) -> io::Result<Infallible> {
+    let numbers = numbers.to_str().map(|text| text.split(',').map(str::parse).collect());
+    let Some(Ok(numbers)) = numbers else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let numbers: Vec<RawFd> = numbers;
+    let mut duties = Duties::default();
+    let socket = match child::inherited(&numbers)?.as_mut_slice() {
+        [socket] => socket.try_clone()?,
+        [socket, ruleset, filter] => {
+            unshare_network()?;
+            duties.ruleset = Some(ruleset.try_clone()?);
+            let mut bytes = Vec::new();
+            File::from(filter.try_clone()?).read_to_end(&mut bytes)?;
+            duties.filter = filter::from_bytes(&bytes);
+            socket.try_clone()?
+        }
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, proxy::PORT))?;
+    send(&socket, &listener)?;
+    drop((socket, listener));
+    let words = command.iter().map(|word| CString::new(word.as_bytes()));
+    let words = words.collect::<Result<Vec<_>, _>>()?;
+    let program = words.first().ok_or(io::ErrorKind::InvalidInput)?;
+    child::confine_self(&duties)?;
+    Ok(execvp(program, &words)?)
+}
+
+/// Moves this process to a network namespace of its own, with a loopback device that works.
+fn unshare_network() -> io::Result<()> {
+    let (user, group) = (getuid(), getgid());
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)?;
+    // The kernel refuses a map of groups as long as groups can be left.
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    child::raise_loopback()?;
+    // The kernel forgets it with the former privileges.
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    Ok(())
+}
+
+fn send(socket: &OwnedFd, listener: &TcpListener) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [listener.as_fd()];
+    message.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(socket, &[io::IoSlice::new(b"l")], &mut message, SendFlags::empty())?;
+    Ok(())
+}
+
+/// Receives one descriptor; `None` at the end.
+fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let buffers = &mut [io::IoSliceMut::new(&mut byte)];
+    recvmsg(socket, buffers, &mut message, RecvFlags::CMSG_CLOEXEC)?;
+    for message in message.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+            return Ok(descriptors.next());
+        }
+    }
+    Ok(None)
+}

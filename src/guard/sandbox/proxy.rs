@@ -1,0 +1,176 @@
+//! The proxy through which a command reaches hosts.
+//!
+//! It speaks HTTP (`CONNECT`, and requests with a whole `http://` URL) and SOCKS5 without a
+//! password on one port. Which hosts are reached, and how, is the gatekeeper's decision; names are
+//! resolved there, too. What is sent is passed on as it is: TLS stays between the command and the
+//! host.
+
+mod http;
+mod socks;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::{BoxFuture, Either, select};
+use futures_util::stream::FuturesUnordered;
+use reqwest::Url;
+use thiserror::Error;
+use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// The port of the proxy in the network namespace of a command.
+pub const PORT: u16 = 3128;
+
+/// Most connections of one command at once; more of them wait.
+const CONNECTIONS_CAP: usize = 256;
+
+/// The longest time until a client has said where it wants to go.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+
+/// The longest time that a refused client is listened to.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Time until the next connection is taken when none could be: the process may have no
+/// descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A host and a port that a command asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The name or address as URLs have it, in lower case; IPv6 without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Target {
+    /// Reads a host and a port; `None` if the host is none.
+    #[must_use]
+    pub fn new(host: &str, port: u16) -> Option<Self> {
+        let is_address = host.contains(':') && !host.starts_with('[');
+        let written = if is_address { format!("[{host}]") } else { host.to_owned() };
+        if written.is_empty() || written.contains(['/', '@', '?', '#', '\\', ' ']) {
+            return None;
+        }
+        // All spellings of an address become one.
+        let url = Url::parse(&format!("http://{written}/")).ok()?;
+        if url.port().is_some() {
+            return None;
+        }
+        let host = url.host_str()?.trim_matches(['[', ']']).trim_end_matches('.');
+        (!host.is_empty()).then(|| Self { host: host.to_owned(), port })
+    }
+
+    /// Reads `HOST:PORT`, with IPv6 in brackets.
+    fn parse(authority: &str) -> Option<Self> {
+        let (host, port) = authority.rsplit_once(':')?;
+        // Without brackets the last colon may be one of the address.
+        let is_whole = !host.contains(':') || host.ends_with(']');
+        Self::new(host, port.parse().ok()?).filter(|_| is_whole)
+    }
+}
+
+/// Why a connection was not made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoConnection {
+    /// Nothing and nobody allows it.
+    #[error("{0}")]
+    Refused(String),
+    /// The host did not answer.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Decides which hosts a command reaches, and connects to them.
+pub trait Gatekeeper: Sync {
+    /// Connects to a host if the command may reach it. This may wait for a person; it returns
+    /// soon after the command has ended.
+    ///
+    /// # Errors
+    ///
+    /// The host may not be reached, or does not answer.
+    fn connect(&self, target: Target) -> BoxFuture<'_, Result<TcpStream, NoConnection>>;
+}
+
+/// What a client said, and the connection that it wanted.
+struct Tunnel {
+    host: TcpStream,
+    /// Bytes for the host that go first.
+    ahead: Vec<u8>,
+}
+
+/// Serves a command until it has `ended`, and then returns soon.
+pub async fn serve(listener: TcpListener, gatekeeper: &dyn Gatekeeper, ended: &CancellationToken) {
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = ended.cancelled() => break,
+            Some(()) = connections.next(), if !connections.is_empty() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_CAP => {
+                match accepted {
+                    Ok((client, _)) => connections.push(serve_one(client, gatekeeper, ended)),
+                    Err(_) => sleep(ACCEPT_PAUSE).await,
+                }
+            }
+        }
+    }
+    // A question that is open has to be taken back first.
+    while connections.next().await.is_some() {}
+}
+
+async fn serve_one(mut client: TcpStream, gatekeeper: &dyn Gatekeeper, ended: &CancellationToken) {
+    // Not ended in the middle: it may wait for a person, whose answer has to be heard.
+    let opened = open(&mut client, gatekeeper, ended).await;
+    let Ok(Some(Tunnel { mut host, ahead })) = opened else {
+        let _ = select(pin!(timeout(CLOSE_LIMIT, close(client))), pin!(ended.cancelled())).await;
+        return;
+    };
+    let passing = async {
+        host.write_all(&ahead).await?;
+        copy_bidirectional(&mut client, &mut host).await
+    };
+    // A connection that breaks off is the command's to notice.
+    let _ = select(pin!(passing), pin!(ended.cancelled())).await;
+}
+
+/// Ends a connection of which the client is to read all: what it has sent and nobody read would
+/// reset it.
+async fn close(mut client: TcpStream) {
+    if client.shutdown().await.is_ok() {
+        let _ = tokio::io::copy(&mut client, &mut tokio::io::sink()).await;
+    }
+}
+
+/// Reads what a client wants, and has it connected; `None` if it was refused, and told so.
+async fn open(
+    client: &mut TcpStream,
+    gatekeeper: &dyn Gatekeeper,
+    ended: &CancellationToken,
+) -> io::Result<Option<Tunnel>> {
+    let mut first = [0];
+    let peeked = within(ended, client.peek(&mut first)).await?;
+    match (peeked, first) {
+        (0, _) => Ok(None),
+        (_, [socks::VERSION]) => socks::open(client, gatekeeper, ended).await,
+        _ => http::open(client, gatekeeper, ended).await,
+    }
+}
+
+/// Waits for a client's words, but not longer than the command runs.
+async fn within<T>(
+    ended: &CancellationToken,
+    reading: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    match select(pin!(timeout(REQUEST_LIMIT, reading)), pin!(ended.cancelled())).await {
+        Either::Left((Ok(read), _)) => read,
+        Either::Left((Err(_), _)) => Err(io::ErrorKind::TimedOut.into()),
+        Either::Right(((), _)) => Err(io::ErrorKind::ConnectionAborted.into()),
+    }
+}

@@ -1,0 +1,92 @@
+//! The time that a command has waited for a person, by which its time limit is extended.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The shortest extension. While a question is open, the limit is looked at this often at most.
+const LEAST_EXTENSION: Duration = Duration::from_secs(1);
+
+/// The time that a command has waited for a person.
+#[derive(Debug, Default)]
+pub(super) struct Waited(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many questions are open.
+    open: u32,
+    /// When the first of them was asked.
+    since: Option<Instant>,
+    /// Time of earlier questions.
+    before: Duration,
+    /// Time by which the limit was extended.
+    extended: Duration,
+}
+
+/// Waits for a person, until it is dropped.
+pub(super) struct Waiting<'a>(&'a Waited);
+
+impl Waited {
+    /// Begins to wait.
+    pub(super) fn begin(&self) -> Waiting<'_> {
+        let mut state = self.lock();
+        state.open += 1;
+        state.since.get_or_insert_with(Instant::now);
+        drop(state);
+        Waiting(self)
+    }
+
+    /// Returns how much longer the command may run; `None` if its time is up.
+    pub(super) fn extension(&self) -> Option<Duration> {
+        let mut state = self.lock();
+        let now = state.since.map(|since| since.elapsed()).unwrap_or_default();
+        let waited = (state.before + now).saturating_sub(state.extended);
+        if waited.is_zero() && state.open == 0 {
+            return None;
+        }
+        let extension = waited.max(LEAST_EXTENSION);
+        state.extended += extension;
+        Some(extension)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.open -= 1;
+        if state.open == 0
+            && let Some(since) = state.since.take()
+        {
+            state.before += since.elapsed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_is_extended_by_the_time_of_questions_and_no_more() {
+        let waited = Waited::default();
+        assert_eq!(waited.extension(), None);
+        let (first, second) = (waited.begin(), waited.begin());
+        advance(Duration::from_secs(20)).await;
+        drop(first);
+        advance(Duration::from_secs(10)).await;
+        // One is still open.
+        assert_eq!(waited.extension(), Some(Duration::from_secs(30)));
+        assert_eq!(waited.extension(), Some(LEAST_EXTENSION));
+        advance(Duration::from_secs(5)).await;
+        drop(second);
+        assert_eq!(waited.extension(), Some(Duration::from_secs(4)));
+        assert_eq!(waited.extension(), None);
+    }
+}
