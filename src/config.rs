@@ -213,7 +213,7 @@ pub struct WrittenRule {
 pub struct Sandbox {
     /// How much one is insisted on.
     pub mode: Insistence,
-    /// What commands that may write reach of the network.
+    /// Network access of commands that may write.
     pub network: NetworkAccess,
     /// More directories that commands may write where the workspace may be
     /// written.

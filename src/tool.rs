@@ -127,7 +127,7 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// Where files are.
     pub workspace: Arc<Workspace>,
-    /// What the unit may do now.
+    /// The unit's permissions at this moment.
     pub policy: Arc<Policy>,
     /// What the unit's rules keep out of searches.
     pub searches: Searches,

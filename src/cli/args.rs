@@ -472,8 +472,8 @@ pub struct SandboxFlags {
         value_parser = parse_access)]
     pub policy: Access,
 
-    /// What it may reach of the network: `none`, `hosts` that rules allow, the `public` internet,
-    /// or all that this machine reaches (`shared`); without a value `public`
+    /// Network access: `none`, the `hosts` that rules allow, the `public` internet, or the network
+    /// of this machine (`shared`); without a value, `public`
     #[arg(long, value_name = "NETWORK", default_value = "none", default_missing_value = "public",
         num_args = 0..=1, require_equals = true, value_parser = parse_network)]
     pub network: NetworkAccess,

@@ -93,7 +93,8 @@ pub(super) fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Prepared { ready, mut held } = prepared;
     let web = start::web(&config, environment);
-    let hosts = Hosts { policy, is_open: wanted.network.is_open(), web, told: Mutex::default() };
+    let hosts =
+        RuleGatekeeper { policy, is_open: wanted.network.is_open(), web, told: Mutex::default() };
     let handover = held.take_handover();
     let running = async {
         let ended = CancellationToken::new();
@@ -144,17 +145,17 @@ fn not_prepared(error: &NotPrepared) -> Refusal {
     }
 }
 
-/// Decides about connections by the rules. Nobody is asked.
-struct Hosts {
+/// Decides about connections by the rules, without asking anyone.
+struct RuleGatekeeper {
     policy: Policy,
-    /// Whether what no rule denies may be reached.
+    /// `true` if every host is allowed that no rule denies.
     is_open: bool,
     web: Web,
-    /// What was told about connections that were not made.
+    /// Warnings so far about connections that were not made.
     told: Mutex<Vec<String>>,
 }
 
-impl Hosts {
+impl RuleGatekeeper {
     async fn open(&self, Target { host, port }: Target) -> Result<TcpStream, NoConnection> {
         let arguments = json!({ "host": host });
         let decided = self.policy.decide(SANDBOX_NETWORK, Effect::Fetches, &arguments);
@@ -185,20 +186,20 @@ impl Hosts {
     }
 }
 
-impl Gatekeeper for Hosts {
+impl Gatekeeper for RuleGatekeeper {
     fn connect(&self, target: Target) -> BoxFuture<'_, Result<TcpStream, NoConnection>> {
         Box::pin(self.open(target))
     }
 }
 
 /// Serves the command's connections until it has ended.
-async fn serve(handover: Option<Handover>, hosts: &Hosts, ended: &CancellationToken) {
+async fn serve(handover: Option<Handover>, hosts: &RuleGatekeeper, ended: &CancellationToken) {
     let Some(handover) = handover else { return };
     let listener = tokio::select! {
         () = ended.cancelled() => return,
         listener = handover.listener() => listener,
     };
-    // Without a listener the command did not begin: it says why.
+    // Without a listener the command did not start, and has printed the reason.
     if let Ok(Some(listener)) = listener {
         proxy::serve(listener, hosts, ended).await;
     }

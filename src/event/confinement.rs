@@ -7,7 +7,7 @@ pub struct Confinement {
     pub backend: Backend,
     /// What may be written.
     pub access: Access,
-    /// What of the network can be reached.
+    /// Its network access.
     pub network: NetworkAccess,
 }
 
@@ -22,14 +22,14 @@ impl Confinement {
 pub struct SandboxHead {
     /// Whether there must be one.
     pub mode: Insistence,
-    /// What commands that may write the workspace reach of the network.
+    /// Network access of commands that may write the workspace.
     pub network: NetworkAccess,
     /// In the log the best that is installed, which is not tried out for it; in records what
     /// holds commands. What held each command is told with that.
     pub installed: Backend,
 }
 
-/// What a command can reach of the network. Later variants reach more.
+/// Network access of a command. Later variants allow more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum NetworkAccess {
     /// Nothing.

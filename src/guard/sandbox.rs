@@ -58,7 +58,7 @@ use watch::Watch;
 pub struct Settings {
     /// How much a sandbox is insisted on.
     pub insistence: Insistence,
-    /// What a command that may write reaches of the network.
+    /// Network access of commands that may write.
     pub network: NetworkAccess,
     /// More directories that may be written where the workspace may.
     pub write: Vec<PathBuf>,
@@ -92,7 +92,7 @@ pub struct Sandbox {
     settings: Settings,
     bwrap: Arc<OnceLock<Result<(), NoBwrap>>>,
     landlock: Arc<OnceLock<Result<i64, NoLandlock>>>,
-    /// Whether commands here can have a network namespace with the proxy in it.
+    /// The result of trying a network namespace with the proxy.
     own_network: Arc<OnceLock<Result<(), String>>>,
     stubs: Kept,
     told: Told,
@@ -143,7 +143,7 @@ impl Held {
         self.news.take()
     }
 
-    /// Returns where the listener of the command's proxy comes from, if it gets one.
+    /// Returns the socket for the listener of the command's proxy, if it has one.
     pub fn take_handover(&mut self) -> Option<Handover> {
         self.handover.take()
     }
@@ -207,8 +207,8 @@ impl Sandbox {
         self.landlock.get_or_init(|| detect::try_landlock(&self.settings))
     }
 
-    /// Returns why commands here cannot have a network namespace with tine's proxy in it. The first
-    /// time this tries it out.
+    /// Returns whether commands here can have a network namespace with the proxy; the error is the
+    /// reason if not. The first call tries it.
     pub fn own_network(&self) -> &Result<(), String> {
         self.own_network.get_or_init(|| match self.best() {
             Backend::None => Err("there is no sandbox".to_owned()),
@@ -295,8 +295,8 @@ impl Sandbox {
         }
     }
 
-    /// Returns what commands that may write reach of the network: nothing if the proxy is wanted
-    /// and they cannot have it.
+    /// Returns the network access of commands that may write: none if the proxy is configured and
+    /// does not work here.
     fn network(&self) -> NetworkAccess {
         let network = self.settings.network;
         if network.is_proxied() && self.backend() != Backend::None && self.own_network().is_err() {

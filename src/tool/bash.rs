@@ -39,7 +39,7 @@ use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use capture::Capture;
 use descendants::Descendant;
-use network::Hosts;
+use network::AskingGatekeeper;
 use process::{CommandResult, Ending, How, Process};
 use waited::Waited;
 
@@ -158,8 +158,8 @@ impl Wanted {
     }
 }
 
-/// Watches a command until it has ended, and serves its connections meanwhile. Returns how it
-/// ended, with sentences about hosts that it did not reach.
+/// Waits for the end of a command and serves its connections. Returns its result, with sentences
+/// about the hosts that it did not reach.
 async fn watch(
     process: &mut Process,
     (context, call): (&ToolContext, &Granted),
@@ -171,9 +171,9 @@ async fn watch(
         let result = process.watch((limit, &waited), &context.cancel, capture).await?;
         return Ok((result, String::new()));
     };
-    let hosts = Hosts::new((context, call), &ended, &waited);
+    let hosts = AskingGatekeeper::new((context, call), &ended, &waited);
     let serving = async {
-        // Without a listener the command did not begin: it says why.
+        // Without a listener the command did not start, and has printed the reason.
         let listener = tokio::select! {
             () = ended.cancelled() => return,
             listener = handover.listener() => listener,

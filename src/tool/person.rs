@@ -39,9 +39,8 @@ impl Drop for Unasked {
     }
 }
 
-/// Asks a person, and waits however long that takes, but not longer than until `ended` or the
-/// unit is to stop: then there is no answer, and the question is taken back. So it is where the
-/// future is dropped.
+/// Asks the user and waits for the answer until `ended` or the unit is cancelled; then the question
+/// is withdrawn and the result is `None`. Dropping the future withdraws it, too.
 pub async fn answer(
     context: &ToolContext,
     question: Question,

@@ -1,5 +1,5 @@
-//! Connections for sandboxed commands: they go where pages may be fetched from, and through the
-//! user's proxy if there is one.
+//! Connections for sandboxed commands. The addresses are judged as those of fetched pages; the
+//! user's proxy is used if there is one.
 
 use std::net::SocketAddr;
 
@@ -15,10 +15,10 @@ use tower_service::Service as _;
 use super::address::{is_public, may_be_public};
 use super::{CONNECT_LIMIT, Web};
 
-/// Why there is no connection to a host.
+/// A connection that was not made.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConnectError {
-    /// It is on this machine, or in its network.
+    /// The host is on this machine or in its network.
     #[error(
         "{host} is not on the public internet; the user can allow the host with `web.allow_hosts`"
     )]
@@ -26,25 +26,25 @@ pub enum ConnectError {
         /// The host.
         host: String,
     },
-    /// No address of it answered.
+    /// No address of the host answered.
     #[error("no connection to {host}:{port}: {why}")]
     Failed {
         /// The host.
         host: String,
         /// The port.
         port: u16,
-        /// What went wrong.
+        /// The reason.
         why: String,
     },
 }
 
 impl Web {
-    /// Connects to a host that is on the public internet, or that the user has allowed wherever it
-    /// is. The name is looked up once, and what is connected to is an address that was judged.
+    /// Connects to a host on the public internet, or to one in `web.allow_hosts` at any address. The
+    /// name is resolved once, and only addresses that were judged are connected to.
     ///
     /// # Errors
     ///
-    /// The host is elsewhere, or does not answer.
+    /// The host is not on the public internet, or does not answer.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, ConnectError> {
         let private = || ConnectError::Private { host: host.to_owned() };
         let failed = |why: String| ConnectError::Failed { host: host.to_owned(), port, why };
@@ -78,7 +78,7 @@ impl Web {
         }
     }
 
-    /// Returns the user's proxy if it is for this host. It looks the name up in its own network.
+    /// Returns the user's proxy if it applies to this host. That proxy resolves the name.
     fn proxy_for(&self, host: &str, port: u16) -> Option<Intercept> {
         let proxy = self.reach.proxy.as_deref()?;
         let direct = self.reach.no_proxy.as_deref().unwrap_or_default();
@@ -100,7 +100,9 @@ async fn through(proxy: &Intercept, authority: &str) -> Result<TcpStream, String
     if let Some(password) = proxy.basic_auth() {
         tunnel = tunnel.with_auth(password.clone());
     }
-    let target = format!("https://{authority}/").parse().map_err(|_| "the host is no URL's")?;
+    let target = format!("https://{authority}/")
+        .parse()
+        .map_err(|_| "the host cannot be written as a URL")?;
     let connected = tunnel.call(target).await;
     connected.map(TokioIo::into_inner).map_err(|error| error.to_string())
 }
@@ -151,7 +153,7 @@ mod tests {
                 read.push(stream.read_u8().await.unwrap());
             }
             stream.write_all(answer.as_bytes()).await.unwrap();
-            // Whoever was refused says nothing more.
+            // A refused client closes the connection.
             if stream.read_u8().await.is_ok() {
                 stream.write_all(b"hello").await.unwrap();
             }

@@ -39,8 +39,8 @@ impl Layer<'_> {
         }
     }
 
-    /// Hosts that commands reach without a question. Each is a rule, and so comes to those of
-    /// earlier layers.
+    /// Hosts that commands reach without a question. Each becomes an allow rule, and so does not
+    /// replace those of earlier layers.
     fn hosts(&mut self, setting: &Setting<'_>) {
         let hosts = self.texts(setting).unwrap_or_default();
         let rule = |host: &String| format!("{SANDBOX_NETWORK}({host})");
@@ -49,7 +49,7 @@ impl Layer<'_> {
             match Rule::parse(&rule(host), None) {
                 Ok(_) => texts.push(rule(host)),
                 Err(_) => {
-                    let wanted = "is no host such as `crates.io` or `*.npmjs.org`";
+                    let wanted = "is not a host such as `crates.io` or `*.npmjs.org`";
                     self.bad(setting, format!("`{host}` {wanted}"));
                 }
             }

@@ -79,7 +79,7 @@ impl WrittenBounds {
         let mode =
             mode.ok_or_else(|| NoPacket::because(format!("`{sandbox}` insists on no sandbox")))?;
         let network = NetworkAccess::from_name(&network)
-            .ok_or_else(|| NoPacket::because(format!("`{network}` is no access to the network")))?;
+            .ok_or_else(|| NoPacket::because(format!("`{network}` is not a network access")))?;
         let host = |text: &String| {
             Host::parse(text).ok_or_else(|| NoPacket::because(format!("`{text}` is no host")))
         };

@@ -245,13 +245,13 @@ pub(super) fn process_descriptor(process: i32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Does to this process what a child does to itself, so that it can become a command.
+/// Confines this process, which executes a command afterwards.
 pub(super) fn confine_self(duties: &Duties) -> io::Result<()> {
     let_signals_through()?;
     fulfil(duties)
 }
 
-/// Takes descriptors over by the numbers under which this process has inherited them.
+/// Takes ownership of inherited descriptors, by their numbers.
 pub(super) fn inherited(numbers: &[RawFd]) -> io::Result<Vec<OwnedFd>> {
     let take = |number: &RawFd| {
         if *number < FIRST_OTHER {
@@ -259,16 +259,16 @@ pub(super) fn inherited(numbers: &[RawFd]) -> io::Result<Vec<OwnedFd>> {
         }
         // SAFETY: the call takes numbers only.
         checked(unsafe { libc::fcntl(*number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-        // SAFETY: the descriptor is open, and whoever started this process has left it to us.
+        // SAFETY: the descriptor is open, and nothing else in this process owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(*number) })
     };
     numbers.iter().map(take).collect()
 }
 
-/// Switches the loopback device of this network namespace on.
+/// Brings up the loopback device of this network namespace.
 pub(super) fn raise_loopback() -> io::Result<()> {
     // SAFETY: the structure lives until the call returns and has the layout that the call reads;
-    // all zero is what its other fields are. The descriptor is new, and nobody else's.
+    // its other fields may be zero. Nothing else owns the new descriptor.
     unsafe {
         let socket =
             checked(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;

@@ -1,9 +1,9 @@
 //! A network namespace of its own for a command, with tine's proxy in it.
 //!
-//! In that namespace there are no other addresses than those of the loopback device, so nothing is
-//! reached past the proxy. A small starter, which is tine's own program, runs there first: it
-//! makes the proxy's listener, hands it to tine through a socket, and becomes the command.
-//! bubblewrap makes the namespace before the starter runs; for Landlock the starter makes it.
+//! The namespace has no device but loopback, so the proxy is the only way out. tine's own program
+//! runs there first, as the starter: it makes the proxy's listener, sends it to tine through a
+//! socket, and then executes the command. bubblewrap makes the namespace before the starter runs;
+//! for Landlock the starter makes it.
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
@@ -33,16 +33,17 @@ const ARGUMENT: &str = "--start-with-network";
 /// The exit code of a starter that cannot become the command, as shells have it.
 pub const NOT_STARTED: u8 = 127;
 
-/// Variables by which programs find the proxy. Node.js reads the others only if it is told to.
+/// Variables by which programs find the proxy. Node.js reads the others only if the last one is
+/// set.
 const PROXY_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"];
 const SOCKS_VARIABLES: [&str; 2] = ["ALL_PROXY", "all_proxy"];
 const DIRECT_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 const NODE_VARIABLE: &str = "NODE_USE_ENV_PROXY";
 
-/// What is reached without the proxy: the command's own servers.
+/// Hosts that programs connect to without the proxy: the command's own servers.
 const DIRECT: &str = "localhost,127.0.0.1,::1";
 
-/// Where tine gets the listener of a command's proxy from.
+/// Tine's end of the socket through which the starter sends the listener of the proxy.
 #[derive(Debug)]
 pub struct Handover {
     socket: UnixStream,
@@ -70,7 +71,7 @@ impl Handover {
     }
 }
 
-/// What a starter is given, and what is left to tine.
+/// A starter's command line and descriptors, and tine's end of its socket.
 pub(super) struct Start {
     /// The starter's words, in front of the command's.
     pub(super) words: Vec<OsString>,
@@ -80,17 +81,17 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// The starter within a namespace that bubblewrap has made.
+    /// Returns a starter for a namespace that bubblewrap makes.
     pub(super) fn in_namespace() -> io::Result<Self> {
         let (socket, own) = UnixStream::pair()?;
-        // Its path may lead elsewhere inside.
+        // In the sandbox its path may not exist.
         let program = File::open("/proc/self/exe")?;
         let path = format!("/proc/self/fd/{}", program.as_raw_fd());
         Self::new(path, (socket, own), vec![program.into()], &[])
     }
 
-    /// The starter that makes the namespace, and then does to itself what a child does for
-    /// Landlock.
+    /// Returns a starter that makes the namespace itself, and then confines itself by the
+    /// ruleset and the filter.
     pub(super) fn with_namespace(ruleset: OwnedFd, filter: &[sock_filter]) -> io::Result<Self> {
         let (socket, own) = UnixStream::pair()?;
         let (reader, mut writer) = io::pipe()?;
@@ -130,8 +131,8 @@ pub(super) fn variables() -> impl Iterator<Item = (&'static str, String)> {
         .chain([(NODE_VARIABLE, "1".to_owned())])
 }
 
-/// Becomes the command if this process was started as a starter. Returns why it cannot, and `None`
-/// if it is no starter.
+/// Becomes the command if this process was started as a starter. Returns the error if that
+/// fails, and `None` if this process is not a starter.
 #[must_use]
 pub fn ran_as_starter(words: &[OsString]) -> Option<String> {
     let [_, argument, numbers, command @ ..] = words else { return None };
@@ -178,12 +179,12 @@ fn start(numbers: &OsStr, command: &[OsString]) -> io::Result<Infallible> {
 fn unshare_network() -> io::Result<()> {
     let (user, group) = (getuid(), getgid());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)?;
-    // The kernel refuses a map of groups as long as groups can be left.
+    // Without privileges, the kernel takes a map of groups only after this.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     child::raise_loopback()?;
-    // The kernel forgets it with the former privileges.
+    // The kernel has cleared it with the change of credentials.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     Ok(())
 }

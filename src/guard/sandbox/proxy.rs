@@ -1,9 +1,8 @@
 //! The proxy through which a command reaches hosts.
 //!
-//! It speaks HTTP (`CONNECT`, and requests with a whole `http://` URL) and SOCKS5 without a
-//! password on one port. Which hosts are reached, and how, is the gatekeeper's decision; names are
-//! resolved there, too. What is sent is passed on as it is: TLS stays between the command and the
-//! host.
+//! One port serves HTTP (`CONNECT`, and requests with an absolute `http://` URL) and SOCKS5 without
+//! authentication. The gatekeeper decides which hosts may be reached, resolves their names and
+//! connects. The proxy only copies bytes: TLS stays between the command and the host.
 
 mod http;
 mod socks;
@@ -27,17 +26,16 @@ use tokio_util::sync::CancellationToken;
 /// The port of the proxy in the network namespace of a command.
 pub const PORT: u16 = 3128;
 
-/// Most connections of one command at once; more of them wait.
+/// Maximum number of simultaneous connections of a command; others wait.
 const CONNECTIONS_CAP: usize = 256;
 
-/// The longest time until a client has said where it wants to go.
+/// The longest time for a client's request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
-/// The longest time that a refused client is listened to.
+/// The longest time that a refused client may take to close the connection.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Time until the next connection is taken when none could be: the process may have no
-/// descriptor left.
+/// Pause after a failed accept: the process may have run out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A host and a port that a command asks for.
@@ -50,7 +48,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads a host and a port; `None` if the host is none.
+    /// Parses a host; `None` if it is not a valid one.
     #[must_use]
     pub fn new(host: &str, port: u16) -> Option<Self> {
         let is_address = host.contains(':') && !host.starts_with('[');
@@ -79,7 +77,7 @@ impl Target {
 /// Why a connection was not made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoConnection {
-    /// Nothing and nobody allows it.
+    /// No rule and no user allows it.
     #[error("{0}")]
     Refused(String),
     /// The host did not answer.
@@ -98,7 +96,7 @@ pub trait Gatekeeper: Sync {
     fn connect(&self, target: Target) -> BoxFuture<'_, Result<TcpStream, NoConnection>>;
 }
 
-/// What a client said, and the connection that it wanted.
+/// A connection to a host, for a client.
 struct Tunnel {
     host: TcpStream,
     /// Bytes for the host that go first.
@@ -121,12 +119,12 @@ pub async fn serve(listener: TcpListener, gatekeeper: &dyn Gatekeeper, ended: &C
             }
         }
     }
-    // A question that is open has to be taken back first.
+    // Gatekeepers take back their open questions.
     while connections.next().await.is_some() {}
 }
 
 async fn serve_one(mut client: TcpStream, gatekeeper: &dyn Gatekeeper, ended: &CancellationToken) {
-    // Not ended in the middle: it may wait for a person, whose answer has to be heard.
+    // Not cancelled: the gatekeeper takes its open question back when the command ends.
     let opened = open(&mut client, gatekeeper, ended).await;
     let Ok(Some(Tunnel { mut host, ahead })) = opened else {
         let _ = select(pin!(timeout(CLOSE_LIMIT, close(client))), pin!(ended.cancelled())).await;
@@ -136,19 +134,19 @@ async fn serve_one(mut client: TcpStream, gatekeeper: &dyn Gatekeeper, ended: &C
         host.write_all(&ahead).await?;
         copy_bidirectional(&mut client, &mut host).await
     };
-    // A connection that breaks off is the command's to notice.
+    // The command sees a broken connection itself.
     let _ = select(pin!(passing), pin!(ended.cancelled())).await;
 }
 
-/// Ends a connection of which the client is to read all: what it has sent and nobody read would
-/// reset it.
+/// Closes a refused client's connection. Reads its remaining bytes first: unread bytes would reset
+/// the connection before the client has read the refusal.
 async fn close(mut client: TcpStream) {
     if client.shutdown().await.is_ok() {
         let _ = tokio::io::copy(&mut client, &mut tokio::io::sink()).await;
     }
 }
 
-/// Reads what a client wants, and has it connected; `None` if it was refused, and told so.
+/// Reads a client's request and connects to its target; `None` if the client was refused.
 async fn open(
     client: &mut TcpStream,
     gatekeeper: &dyn Gatekeeper,
@@ -163,7 +161,7 @@ async fn open(
     }
 }
 
-/// Waits for a client's words, but not longer than the command runs.
+/// Reads from a client, within the time limit and until the command has ended.
 async fn within<T>(
     ended: &CancellationToken,
     reading: impl Future<Output = io::Result<T>>,

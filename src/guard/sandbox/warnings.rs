@@ -1,24 +1,24 @@
-//! What the user is warned of before commands run: each once.
+//! Warnings before commands run, each once in a session.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Insistence, Sandbox};
 use crate::event::{Access, Backend};
 
-/// What the user was warned of.
+/// The warnings that were given.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Commands run without a sandbox.
+    /// That commands run without a sandbox.
     absence: AtomicBool,
-    /// Commands reach no hosts.
+    /// That commands reach no hosts.
     lack_of_hosts: AtomicBool,
 }
 
 impl Sandbox {
-    /// Returns a warning if a command that may write this much is not held as the user wants it:
-    /// no sandbox holds it, or it reaches no hosts.
+    /// Returns a warning if a command with this access is not confined as the user configured it:
+    /// there is no sandbox, or the command reaches no hosts.
     ///
-    /// `None` if all is as wanted, and after the first warning.
+    /// `None` if it is, and after the first warning of a kind.
     #[must_use]
     pub fn warning(&self, access: Access) -> Option<String> {
         self.absence(access).or_else(|| self.lack_of_hosts(access))

@@ -1,4 +1,4 @@
-//! Which hosts a sandboxed command reaches: rules decide, or a person does.
+//! Decides which hosts a sandboxed command reaches: by rules, or by asking the user.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,27 +16,27 @@ use crate::guard::{Ask, Decision, Effect};
 use crate::tool::{Granted, ToolContext, person};
 use crate::tool_name::SANDBOX_NETWORK;
 
-/// Most hosts that the output names as not reached.
+/// Maximum number of refused connections that the output lists.
 const NAMED_CAP: usize = 10;
 
-/// Why a host is not reached; nothing if it is.
+/// The decision about a host; the error is the reason for a refusal.
 type Answer = Result<(), String>;
 
 /// Decides about the connections of one command.
-pub(super) struct Hosts<'a> {
+pub(super) struct AskingGatekeeper<'a> {
     context: &'a ToolContext,
     call: &'a Granted,
     /// Fires when the command has ended.
     ended: &'a CancellationToken,
-    /// Keeps the time that the command waits for a person.
+    /// Counts the time that the command waits for the user.
     waited: &'a Waited,
-    /// What was decided about each host, once for the whole command.
+    /// The decision about each host, for the whole command.
     decided: Mutex<HashMap<String, Arc<OnceCell<Answer>>>>,
     /// Sentences about connections that were not made, in order.
     refused: Mutex<Vec<String>>,
 }
 
-impl<'a> Hosts<'a> {
+impl<'a> AskingGatekeeper<'a> {
     pub(super) fn new(
         (context, call): (&'a ToolContext, &'a Granted),
         ended: &'a CancellationToken,
@@ -119,7 +119,7 @@ impl<'a> Hosts<'a> {
                 | Verdict::Always
                 | Verdict::Covered(_),
             ) => Ok(()),
-            // What is no form is not filled in.
+            // Only forms are filled in.
             Some(Verdict::No | Verdict::Filled(_)) => Err("the user said no".to_owned()),
             Some(Verdict::NoBecause(why)) => Err(format!("the user said no: {why}")),
             Some(Verdict::NobodyToAsk) => Err(refusal),
@@ -128,7 +128,7 @@ impl<'a> Hosts<'a> {
     }
 }
 
-impl Gatekeeper for Hosts<'_> {
+impl Gatekeeper for AskingGatekeeper<'_> {
     fn connect(&self, target: Target) -> BoxFuture<'_, Result<TcpStream, NoConnection>> {
         Box::pin(self.open(target))
     }

@@ -1,34 +1,34 @@
-//! The time that a command has waited for a person, by which its time limit is extended.
+//! Extends a command's time limit by the time that it waits for the user.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The shortest extension. While a question is open, the limit is looked at this often at most.
+/// The shortest extension, and so the shortest interval between checks of an open question.
 const LEAST_EXTENSION: Duration = Duration::from_secs(1);
 
-/// The time that a command has waited for a person.
+/// The time that a command has waited for the user.
 #[derive(Debug, Default)]
 pub(super) struct Waited(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many questions are open.
+    /// The number of open questions.
     open: u32,
-    /// When the first of them was asked.
+    /// The time at which the first of them was asked.
     since: Option<Instant>,
-    /// Time of earlier questions.
+    /// Time spent on earlier questions.
     before: Duration,
-    /// Time by which the limit was extended.
+    /// Sum of all extensions.
     extended: Duration,
 }
 
-/// Waits for a person, until it is dropped.
+/// An open question, until it is dropped.
 pub(super) struct Waiting<'a>(&'a Waited);
 
 impl Waited {
-    /// Begins to wait.
+    /// Registers an open question.
     pub(super) fn begin(&self) -> Waiting<'_> {
         let mut state = self.lock();
         state.open += 1;
@@ -37,7 +37,7 @@ impl Waited {
         Waiting(self)
     }
 
-    /// Returns how much longer the command may run; `None` if its time is up.
+    /// Returns the next extension of the limit; `None` if the limit stands.
     pub(super) fn extension(&self) -> Option<Duration> {
         let mut state = self.lock();
         let now = state.since.map(|since| since.elapsed()).unwrap_or_default();

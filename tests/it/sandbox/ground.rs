@@ -96,7 +96,7 @@ impl Ground {
         self.root().join("work")
     }
 
-    /// Whether no datagram has reached this machine.
+    /// Returns whether no datagram has reached this machine.
     pub(super) fn has_heard_nothing(&self) -> bool {
         let (_, udp, ..) = &self.sockets;
         udp.set_nonblocking(true).expect("a ground is ours to make and look at");

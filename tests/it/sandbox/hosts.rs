@@ -27,11 +27,11 @@ pub(crate) fn line_server() -> (u16, impl Drop) {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             let mut byte = [0];
-            // Nobody says anything: it is to end.
+            // The test has ended.
             if stream.read(&mut byte).is_ok_and(|read| read == 0) {
                 return;
             }
-            // Whoever asked may have gone.
+            // The client may have closed the connection.
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nreached\n");
         }
     });
@@ -55,7 +55,7 @@ fn with_hosts_or_the_public_internet_nothing_of_this_machine_is_reached() {
                 let before = ground.outside(&["mode", "times"]);
                 let (report, _) = ground.attack(&["--backend", backend, network], "elsewhere");
                 let mut worked = report.worked;
-                // A datagram can be sent in the command's own network, where nobody hears it.
+                // A datagram can be sent within the command's own network.
                 worked.retain(|name| !["mode", "times", "netlink", "udp"].contains(name));
                 assert_eq!(worked, [""; 0], "{backend}, {network}:\n{}", report.said);
                 assert!(ground.has_heard_nothing(), "{backend}, {network}");

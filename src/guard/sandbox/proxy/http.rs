@@ -1,5 +1,5 @@
-//! HTTP/1.1 as clients speak it to a proxy (RFC 9110, 9112): `CONNECT`, and requests with a whole
-//! `http://` URL, one for each connection.
+//! HTTP/1.1 proxy requests (RFC 9110, 9112): `CONNECT`, and requests with an absolute `http://` URL,
+//! one for each connection.
 
 use std::io;
 
@@ -10,17 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Gatekeeper, NoConnection, Target, Tunnel, within};
 
-/// Most bytes of the head of a request.
+/// Maximum length of a request's head, in bytes.
 const HEAD_CAP: usize = 64 * 1024;
 
-/// Most fields of a head.
+/// Maximum number of header fields.
 const FIELDS_CAP: usize = 128;
 
 /// Fields that are for the proxy or about the connection to it, and the one that the URL decides.
 const OWN_FIELDS: [&str; 5] =
     ["connection", "host", "keep-alive", "proxy-authorization", "proxy-connection"];
 
-/// What a client asks for.
+/// A client's request.
 struct Request {
     target: Target,
     is_connect: bool,
@@ -66,7 +66,7 @@ async fn refuse(client: &mut TcpStream, status: &str, why: &str) -> io::Result<(
     client.write_all(answer.as_bytes()).await
 }
 
-/// Reads until the head of a request is there. What is cut off or too long is no head.
+/// Reads until the head of a request is complete, too long, or cut off.
 async fn receive(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut received = Vec::new();
     while received.len() < HEAD_CAP {
@@ -83,7 +83,7 @@ fn head_length(received: &[u8]) -> Option<usize> {
     memchr::memmem::find(received, b"\r\n\r\n").map(|end| end + 4)
 }
 
-/// Reads a request; `None` if it is none that a proxy takes.
+/// Parses a request; `None` if it is not a proxy request.
 fn parse(received: &[u8]) -> Option<Request> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_CAP];
     let mut request = httparse::Request::new(&mut fields);
@@ -99,7 +99,7 @@ fn parse(received: &[u8]) -> Option<Request> {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let mut head = format!("{method} {}{query} HTTP/1.1\r\n", url.path());
     head += &format!("Host: {}{port}\r\n", url.host_str()?);
-    // The host ends the connection behind its answer, and so the client does not send a request
+    // The host closes the connection after its answer, so that the client cannot send a request
     // for another host on it.
     head += "Connection: close\r\n";
     let mut head = head.into_bytes();

@@ -1,4 +1,4 @@
-//! SOCKS5 (RFC 1928), as far as programs need it to connect: no password, no other command.
+//! SOCKS5 (RFC 1928): the command `CONNECT`, without authentication.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use super::{Gatekeeper, NoConnection, Target, Tunnel, within};
 /// The first byte of every message of a client.
 pub(super) const VERSION: u8 = 5;
 
-/// The method without a password, and the answer that none of a client's is taken.
+/// The method without authentication, and the reply that no offered method is accepted.
 const NO_PASSWORD: u8 = 0;
 const NO_METHOD: u8 = 0xFF;
 
@@ -24,7 +24,7 @@ const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
-/// What is answered to a request.
+/// A reply code.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     Connected = 0,
@@ -34,7 +34,7 @@ enum Answer {
     NoSuchAddress = 8,
 }
 
-/// What a client asks for; the answer if that cannot be.
+/// The target of a request, or the reply code if there is none.
 type Request = Result<Target, Answer>;
 
 pub(super) async fn open(
@@ -55,7 +55,7 @@ pub(super) async fn open(
         Ok(host) => (Answer::Connected, Some(Tunnel { host, ahead: Vec::new() })),
         Err(answer) => (answer, None),
     };
-    // The address from which the proxy connects is nobody's business.
+    // The address from which tine connects is not for the command.
     client.write_all(&[VERSION, answer as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await?;
     Ok(tunnel)
 }
