@@ -25,6 +25,7 @@ use crate::event::{
     UnixMillis,
 };
 use crate::message::{Cost, Image, Prompt, Usage, Usd, byte_size, counted, short_number};
+use crate::tool_name::SANDBOX_NETWORK;
 
 use super::result::Ending;
 use super::row::columns_of;
@@ -269,7 +270,10 @@ pub fn unit_name(unit: UnitId, head: &UnitHead) -> String {
 /// Returns a call in a few words: the tool and what it is about.
 #[must_use]
 pub fn call(tool: &str, subject: &str) -> String {
-    let tool = short_line(tool, NAME_CAP);
+    let tool = match tool {
+        SANDBOX_NETWORK => "connection to".to_owned(),
+        tool => short_line(tool, NAME_CAP),
+    };
     match subject.trim() {
         "" => tool,
         subject => format!("{tool} {}", short_line(subject, SUBJECT_CAP)),

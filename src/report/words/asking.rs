@@ -16,6 +16,7 @@ use crate::report::asking::Choices;
 use crate::report::filling::Answering;
 use crate::report::row::columns_of;
 use crate::report::sanitise;
+use crate::tool_name::SANDBOX_NETWORK;
 
 use form::form_whole;
 pub use form::{field_keys, field_offers, form_in, next_field};
@@ -133,11 +134,18 @@ fn head(name: &str, asked: &Question, waiting: &str, room: Room) -> Vec<AskedRow
             format!("{name} asks{waiting}: {}", question(asked))
         }
         Question::Call(call) => {
-            let tool = short_line(&call.tool, NAME_CAP);
-            format!("{name} asks to use {tool}{waiting}:")
+            format!("{name} asks {}{waiting}:", wish(&call.tool))
         }
     };
     AskedRow::all(AskedPart::Head, wrapped(&text, INDENTS_BELOW, room))
+}
+
+/// Returns what a unit asks to do.
+fn wish(tool: &str) -> String {
+    match tool {
+        SANDBOX_NETWORK => "to connect to a host".to_owned(),
+        tool => format!("to use {}", short_line(tool, NAME_CAP)),
+    }
 }
 
 fn behind(waiting: usize) -> String {
@@ -197,8 +205,7 @@ pub fn asked(
     let Question::Call(call) = asked else {
         return (format!("{name} asks{behind}: {} [y/N] ", question(asked)), answering);
     };
-    let tool = short_line(&call.tool, NAME_CAP);
-    let head = format!("{name} asks to use {tool}{behind}:");
+    let head = format!("{name} asks {}{behind}:", wish(&call.tool));
     let rows = |answering: &Answering, choices: Choices| {
         let offered = format!("{}: ", answering.offered());
         let used = |line: &str| wrapped(line, [""; 2], SMALLEST).len();
@@ -482,6 +489,15 @@ mod tests {
           no rule allows it
           after a yes it runs without a sandbox
         y once, n no, n TEXT no and why:
+        ");
+        let question = call(SANDBOX_NETWORK, "crates.io", &["SandboxNetworkAccess(crates.io)"]);
+        assert_snapshot!(asked("main", &question, no_batch, 0), @"
+        main asks to connect to a host:
+          | crates.io
+          no rule allows it
+          s and a allow more; a keeps it in your settings:
+            `SandboxNetworkAccess(crates.io)`
+        y once, s this session, a always, n no, n TEXT no and why:
         ");
         let question = Question::Batch { slots: 40 };
         assert_snapshot!(asked("main", &question, Choices::Batch, 0), @"main asks: start 40 agents at once? [y/N]");
