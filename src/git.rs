@@ -33,7 +33,7 @@ pub use call::{Git, OUTPUT_CAP, git};
 pub use error::{Elsewhere, GitError};
 pub(crate) use hardened::PROGRAMS;
 pub use held::Held;
-pub(crate) use named::{files_of_blame, named_files};
+pub(crate) use named::{NamedFiles, files_of_blame, named_files};
 pub use program::Program;
 
 /// Most characters of a title: a commit's subject can be of any length.

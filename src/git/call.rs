@@ -286,8 +286,14 @@ pub(crate) fn filter_drivers(
     names.collect::<Result<_, _>>().or_else(|error| failed(error.to_string()))
 }
 
-/// Returns the settings in `root` with their values and the files that they are in,
-/// as `git config --list --show-origin -z` prints them.
+/// Settings with their values and files, as `git config --list --show-origin -z` prints them.
+pub(super) struct ListedSettings {
+    pub(super) bytes: Vec<u8>,
+    /// The reason why included files are left out; `None` for a complete listing.
+    pub(super) why_not_all: Option<GitError>,
+}
+
+/// Lists the settings in `root` with their values and the files that they are in.
 ///
 /// # Errors
 ///
@@ -296,12 +302,18 @@ pub(super) fn listed_with_files(
     program: &Program,
     root: &Path,
     limit: Duration,
-) -> Result<Vec<u8>, GitError> {
+) -> Result<ListedSettings, GitError> {
     let git = Git { limit, ..Git::bare(program, root, Vec::new()) };
-    let listed = ["config", "--list", "--show-origin", "-z"];
+    // Git passes over the configuration of a repository that another user owns, without an
+    // error. That user's git obeys it.
+    let listed = ["-c", "safe.directory=*", "config", "--list", "--show-origin", "-z"];
+    let why_not_all = match git.run(&listed) {
+        Ok(bytes) => return Ok(ListedSettings { bytes, why_not_all: None }),
+        Err(error) => error,
+    };
     // A file that is included and cannot be read must not keep the others from being known.
-    let without = || git.run(&["config", "--list", "--show-origin", "-z", "--no-includes"]);
-    git.run(&listed).or_else(|_| without())
+    let bytes = git.run(&[&listed[..], &["--no-includes"]].concat())?;
+    Ok(ListedSettings { bytes, why_not_all: Some(why_not_all) })
 }
 
 /// Names the way out where the list of untracked files is longer than it may be.

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::call;
+use super::call::{self, ListedSettings};
 use super::{GitError, Program};
 use crate::real_path::locate;
 
@@ -105,6 +105,15 @@ struct ListedSetting<'a> {
     value: &'a OsStr,
 }
 
+/// The files that a configuration names, as far as git lists them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NamedFiles {
+    /// The files and directories, each with its links followed. Not each of them exists.
+    pub(crate) files: Vec<PathBuf>,
+    /// The reason why there may be more.
+    pub(crate) why_not_all: Option<String>,
+}
+
 /// Directories that relative paths in a configuration start from.
 struct PathBases<'a> {
     /// The directory that was asked about, and the top of its working tree, where git
@@ -114,24 +123,33 @@ struct PathBases<'a> {
 }
 
 /// Returns the files and directories that the configuration in `root` names as
-/// something that git runs or takes more configuration from, each with its links
-/// followed. Not each of them exists. None holds `root`.
+/// something that git runs or takes more configuration from. None holds `root`.
 ///
-/// # Errors
-///
-/// As for [`super::git`], and if it takes longer than `limit`.
-pub(crate) fn named_files(
-    program: &Program,
-    root: &Path,
-    limit: Duration,
-) -> Result<Vec<PathBuf>, GitError> {
-    let listed = call::listed_with_files(program, root, limit)?;
+/// The list is incomplete if git cannot read the configuration within `limit`, and if it
+/// names more files than are kept.
+pub(crate) fn named_files(program: &Program, root: &Path, limit: Duration) -> NamedFiles {
     let bases = PathBases::of(program, root);
+    let (listed, error) = match call::listed_with_files(program, root, limit) {
+        Ok(ListedSettings { bytes, why_not_all }) => (bytes, why_not_all),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    let error = error.filter(|error| !bases.names_nothing(error));
+    let mut files = listed_files(&listed, &bases);
+    let mut why_not_all = error.map(|error| error.to_string());
+    if files.len() > FILES_CAP {
+        files.truncate(FILES_CAP);
+        why_not_all.get_or_insert_with(|| format!("there are more than {FILES_CAP}"));
+    }
+    NamedFiles { files, why_not_all }
+}
+
+fn listed_files(listed: &[u8], bases: &PathBases<'_>) -> Vec<PathBuf> {
+    let root = bases.directories[0];
     let mut named = Vec::new();
-    for listed in settings(&listed) {
+    for listed in settings(listed) {
         // Every file of configuration that git reads, included ones too.
         named.push(bases.directories[1].join(listed.file));
-        named.extend(of_setting(&listed, &bases));
+        named.extend(of_setting(&listed, bases));
     }
     let real_root = locate(root).unwrap_or_else(|_| root.to_owned());
     let mut files: Vec<PathBuf> = Vec::new();
@@ -145,8 +163,7 @@ pub(crate) fn named_files(
     }
     files.sort();
     files.dedup();
-    files.truncate(FILES_CAP);
-    Ok(files)
+    files
 }
 
 /// Returns the files that the configuration in `root` has `git blame` read. It ends with
@@ -154,13 +171,13 @@ pub(crate) fn named_files(
 ///
 /// # Errors
 ///
-/// As for [`named_files`].
+/// As for [`super::git`], and if it takes longer than `limit`.
 pub(crate) fn files_of_blame(
     program: &Program,
     root: &Path,
     limit: Duration,
 ) -> Result<Vec<PathBuf>, GitError> {
-    let listed = call::listed_with_files(program, root, limit)?;
+    let listed = call::listed_with_files(program, root, limit)?.bytes;
     let bases = PathBases::of(program, root);
     let files = settings(&listed).filter(|it| it.name == "blame.ignorerevsfile");
     let files = files.map(|it| bases.at_home(Path::new(it.value)));
@@ -221,6 +238,27 @@ impl<'a> PathBases<'a> {
         Self { directories: [root, top.unwrap_or(root)], home }
     }
 
+    /// Returns whether no git of another machine would find a file to run here, although
+    /// none could be asked: there is no repository, or its configuration has none of the
+    /// words by which a file is named.
+    fn names_nothing(&self, error: &GitError) -> bool {
+        let [root, top] = self.directories;
+        let git = top.join(".git");
+        if git.symlink_metadata().is_err() {
+            // What a bare repository consists of.
+            return !["HEAD", "objects", "refs"].iter().all(|name| root.join(name).exists());
+        }
+        let is_without_git =
+            matches!(error, GitError::GitMissing | GitError::GitOfWorkspace { path: _ });
+        // A linked worktree has its configuration elsewhere, and that has a further file.
+        let is_plain = |text: String| {
+            !text.contains('!') && !text.split(|c: char| !c.is_alphanumeric()).any(names_files)
+        };
+        is_without_git
+            && !git.join("config.worktree").exists()
+            && std::fs::read_to_string(git.join("config")).is_ok_and(is_plain)
+    }
+
     fn at_home(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), &self.home) {
             (Ok(below), Some(home)) => home.join(below),
@@ -250,25 +288,42 @@ impl<'a> PathBases<'a> {
     }
 }
 
+/// Returns whether a word is part of a setting that may name a file, in any case.
+fn names_files(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    let word = word.as_str();
+    let is_path = PATHS.iter().any(|(section, variable)| {
+        word == *variable || section.starts_with("include") && word == *section
+    });
+    is_path || COMMANDS.contains(&word) || matches!(word, "alias" | "browser" | "pager")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::git::tests::program;
 
-    /// Lists what a configuration names in a new repository, below its top.
-    #[track_caller]
-    fn check(config: &str, expected: &[&str]) {
+    /// A new repository with this configuration.
+    fn repository(config: &str) -> (tempfile::TempDir, PathBuf) {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().canonicalize().unwrap();
         for directory in [".git/objects", ".git/refs", "tools", "lint"] {
             std::fs::create_dir_all(root.join(directory)).unwrap();
         }
-        for (file, text) in [("fsm.sh", ""), ("tools/run.py", ""), ("more", ""), ("broken", "no")] {
+        for (file, text) in [("fsm.sh", ""), ("tools/run.py", ""), ("more", ""), ("broken", "[no")]
+        {
             std::fs::write(root.join(file), text).unwrap();
         }
         std::fs::write(root.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
         std::fs::write(root.join(".git/config"), config).unwrap();
-        let named = named_files(&program(), &root, Duration::from_secs(60)).unwrap();
+        (place, root)
+    }
+
+    /// Lists what a configuration names, below the top of its repository.
+    #[track_caller]
+    fn check(config: &str, expected: &[&str]) {
+        let (_place, root) = repository(config);
+        let named = named_files(&program(), &root, Duration::from_secs(60)).files;
         let below = |path: &PathBuf| path.strip_prefix(&root).ok().map(Path::to_owned);
         let mut below: Vec<PathBuf> = named.iter().filter_map(below).collect();
         below.retain(|path| path != Path::new(".git/config"));
@@ -306,6 +361,46 @@ mod tests {
             ("[filter \"x\"]\nclean = sed s/a/b/", &[]),
         ] {
             check(config, expected);
+        }
+    }
+
+    #[test]
+    fn a_listing_that_may_lack_files_says_why() {
+        let many: String = (0..300).map(|at| format!("a{at} = !tools/{at}\n")).collect();
+        let minute = Duration::from_secs(60);
+        for (config, limit, why) in [
+            ("[core]\nhooksPath = .husky", minute, None),
+            ("[broken", minute, Some("bad config line")),
+            ("[include]\npath = ../broken", minute, Some("bad config line")),
+            ("[include]\npath = pipe", Duration::from_millis(50), Some("did not end within")),
+            (&format!("[alias]\n{many}"), minute, Some("more than 200")),
+        ] {
+            let (_place, root) = repository(config);
+            let mode = nix::sys::stat::Mode::from_bits_truncate(0o600);
+            nix::unistd::mkfifo(&root.join(".git/pipe"), mode).unwrap();
+            let said = named_files(&program(), &root, limit).why_not_all;
+            let is_said =
+                said.as_deref().is_some_and(|said| why.is_some_and(|why| said.contains(why)));
+            assert_eq!(is_said, why.is_some(), "{config}: {said:?}");
+            assert_eq!(said.is_some(), why.is_some(), "{config}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn without_git_a_configuration_is_complete_only_if_no_word_of_it_names_a_file() {
+        for (config, is_complete) in [
+            ("[core]\nbare = false\n[remote \"origin\"]\nurl = x\n[user]\nname = Ada", true),
+            ("[core]hooksPath = x", false),
+            ("[CORE]\nHooksPath=x", false),
+            ("[includeIf \"gitdir:x\"]\npath = x", false),
+            ("[alias]\nst = status", false),
+            ("[submodule \"x\"]\nupdate = !x", false),
+            ("[filter \"x\"]\nclean = y", false),
+        ] {
+            let (_place, root) = repository(config);
+            let without_git = Program::find([], &[]);
+            let named = named_files(&without_git, &root, Duration::from_secs(60));
+            assert_eq!(named.why_not_all.is_none(), is_complete, "{config}: {named:?}");
         }
     }
 

@@ -106,6 +106,11 @@ impl PathPattern {
         literal.collect::<Vec<_>>().join("/")
     }
 
+    /// Returns whether the pattern has no glob syntax.
+    pub(super) fn is_literal(&self) -> bool {
+        !self.text.contains(WILDCARDS)
+    }
+
     /// Returns whether the pattern allows a resolved path.
     pub(super) fn allows(&self, path: &Path, root: &Path) -> bool {
         let root = paths::resolved(root, Path::new("."));

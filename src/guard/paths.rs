@@ -1,7 +1,6 @@
 //! Where a path really leads, for rules and for the workspace's edge.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
@@ -35,11 +34,26 @@ impl<'a> Ground<'a> {
     /// on its way, from the workspace on where it is inside.
     pub(super) fn guards(self, path: &Path) -> Vec<Guard<'a>> {
         let place = place(self.root(), path, self.roots);
+        let is_inside = place.is_some();
         let place = place.unwrap_or_else(|| resolved(self.root(), path));
-        let named = self.named.map_or(&[][..], |named| named.files(self.roots));
-        let holders = [self.own, named].into_iter();
+        let named = self.named.map_or(Ok(&[][..]), |named| named.files(self.roots));
+        let unlisted = (is_inside && named.is_err()).then_some(Guard::Unlisted);
+        let holders = [self.own, named.unwrap_or_default()].into_iter();
         let own = holders.filter_map(|holders| holder(self.root(), path, holders).map(Guard::Own));
-        guarded_parts(&place).chain(own).collect()
+        guarded_parts(&place).chain(own).chain(unlisted).collect()
+    }
+
+    /// Returns the reason to ask about an edit of a guarded place.
+    pub(super) fn reason(self, guard: Guard<'_>) -> String {
+        let shown = match guard {
+            Guard::Part(name) => name.to_owned(),
+            Guard::Own(place) => path_text::to_text(place),
+            Guard::Unlisted => {
+                let listing = self.named.and_then(|named| named.files(self.roots).err());
+                return listing.map_or_else(String::new, |listing| listing.reason());
+            }
+        };
+        format!("`{shown}` can make programs run")
     }
 
     /// Returns the same for a directory entry, whose last link is not followed.
@@ -64,15 +78,8 @@ pub(super) enum Guard<'a> {
     Part(&'static str),
     /// A directory or file of our own, or one that git's configuration names.
     Own(&'a Path),
-}
-
-impl fmt::Display for Guard<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Part(name) => f.write_str(name),
-            Self::Own(place) => f.write_str(&path_text::to_text(place)),
-        }
-    }
+    /// Any file of the workspace, where git cannot list what its configuration names.
+    Unlisted,
 }
 
 /// Returns the file that a tool opens for `path`, every link followed even

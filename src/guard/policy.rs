@@ -191,6 +191,7 @@ impl Policy {
     }
 
     fn explain_about(&self, tool: &str, effect: Effect, subjects: Subjects) -> Explained {
+        self.named.retry();
         let subjects = subjects.called(&self.others).located(self.root()).among(&self.copies);
         let reading = match (&self.gate, tool, &subjects.words[..]) {
             (Some(gate), "Bash", [command]) => Some(gate.judge(command, self.root(), &self.copies)),
@@ -368,8 +369,7 @@ impl Policy {
         };
         for path in paths {
             if let Some(guard) = self.ground().guards(path).first() {
-                let reason = format!("`{guard}` can make programs run");
-                return ask(reason, path, "");
+                return ask(self.ground().reason(*guard), path, "");
             }
             if paths::place(self.root(), path, &self.roots).is_none() {
                 let path_shown = path_text::to_text(path);

@@ -309,6 +309,7 @@ impl Rule {
                 let named = paths::resolved(ground.root(), Path::new(&literal));
                 !literal.is_empty() && named.starts_with(paths::resolved(ground.root(), place))
             }
+            Guard::Unlisted => pattern.is_literal(),
         }
     }
 

@@ -11,30 +11,46 @@ use crate::guard::subjects::Subjects;
 use crate::guard::{Ask, CommandBounds, Decision, paths, run_later};
 use crate::path_text;
 
+/// Bounds of one command, as far as they are known.
+struct FoundBounds {
+    bounds: CommandBounds,
+    /// The reason why not all files are hidden that rules deny to read.
+    why_not_hidden: Option<String>,
+    /// The reason why not all files are kept that git runs later.
+    why_not_kept: Option<String>,
+}
+
 impl Policy {
     /// Returns what commands in a sandbox must neither see nor change.
     #[must_use]
     pub fn command_bounds(&self) -> CommandBounds {
-        self.find_bounds().0
+        self.find_bounds().bounds
     }
 
-    /// Returns the same, and why that is not all that rules deny to read.
-    fn find_bounds(&self) -> (CommandBounds, Option<String>) {
-        let HiddenFiles { paths: hidden, why_not_all } =
+    fn find_bounds(&self) -> FoundBounds {
+        let HiddenFiles { paths: hidden, why_not_all: why_not_hidden } =
             HiddenFiles::find(self.denials(), &self.roots, &self.copies);
         let roots: Vec<PathBuf> =
             self.roots.iter().map(|root| paths::resolved(root, Path::new("."))).collect();
-        let named = self.named.files(&self.roots).iter().cloned();
-        let mut kept: Vec<PathBuf> =
-            named.chain(roots.iter().flat_map(|root| run_later::kept_in(root))).collect();
+        let (named, why_not_kept) = match self.named.files(&self.roots) {
+            Ok(files) => (files.to_vec(), None),
+            Err(listing) => {
+                let why = listing.reason();
+                (listing.files, Some(why))
+            }
+        };
+        let mut kept: Vec<PathBuf> = named
+            .into_iter()
+            .chain(roots.iter().flat_map(|root| run_later::kept_in(root)))
+            .collect();
         kept.retain(|path| roots.iter().any(|root| path.starts_with(root) && path != root));
         kept.sort();
         kept.dedup();
-        (CommandBounds { hidden, kept }, why_not_all)
+        FoundBounds { bounds: CommandBounds { hidden, kept }, why_not_hidden, why_not_kept }
     }
 
     /// Gives a command that runs its bounds. One that a rule allows is asked about if a
-    /// rule that denies reading cannot be held.
+    /// rule that denies reading cannot be held, or what git runs later is not known.
     pub(super) fn bounded(&self, call: &Call<'_>, mut explained: Explained) -> Explained {
         let (Some(gate), "Bash") = (&self.gate, call.tool) else { return explained };
         let (allowed, is_sandboxed) = match &mut explained.decision {
@@ -45,12 +61,16 @@ impl Policy {
             Decision::Ask(ask) => (&mut ask.allowed, false),
             Decision::Deny { reason: _ } => return explained,
         };
-        let (bounds, why_not_all) = self.find_bounds();
+        let FoundBounds { bounds, why_not_hidden, why_not_kept } = self.find_bounds();
         allowed.bounds = bounds.clone();
-        if !is_sandboxed || !self.denies_reading() {
+        if !is_sandboxed {
             return explained;
         }
-        let why = if gate.sandbox.holds() { why_not_all } else { self.why_unsure_of_reading(call) };
+        let why = match gate.sandbox.holds() {
+            true => why_not_hidden.or(why_not_kept),
+            false if self.denies_reading() => self.why_unsure_of_reading(call),
+            false => None,
+        };
         let Some(reason) = why else { return explained };
         // No rule that allows answers for one that denies.
         let mut ask = Ask { is_sparable: false, ..self.ask(reason, Vec::new(), call, None) };

@@ -23,7 +23,7 @@ impl Policy {
         let is_inside = |path: &Path| paths::place(self.root(), path, &self.roots).is_some();
         subjects.entries.iter().find_map(|entry| {
             if let Some(guard) = self.ground().guards_of_entry(entry).first() {
-                return Some(format!("`{guard}` can make programs run"));
+                return Some(self.ground().reason(*guard));
             }
             let shown = || path_text::to_text(entry);
             let is_outside = !entry.parent().is_some_and(is_inside);

@@ -21,6 +21,10 @@ use crate::guard::paths::{self, Link};
 /// configuration that has it wait for something is none to go by.
 const FILTERS_LIMIT: Duration = Duration::from_secs(2);
 
+/// Time that git has to list the files that its configuration names. Without the list each
+/// edit is asked about, so a busy machine gets more of it.
+const NAMED_LIMIT: Duration = Duration::from_secs(5);
+
 /// Directories of programs that a system or its owner installs.
 const DIRECTORIES: [&str; 10] = [
     "/usr/local/sbin",
@@ -251,10 +255,9 @@ impl Machine {
     }
 
     /// Returns the files that git's configuration in a directory names as something
-    /// that runs or is obeyed. Nothing is named where it cannot be listed: then git
-    /// stops there, too.
-    pub(in crate::guard) fn files_named_by_git(&self, directory: &Path) -> Vec<PathBuf> {
-        git::named_files(&self.git, directory, FILTERS_LIMIT).unwrap_or_default()
+    /// that runs or is obeyed, and whether that may not be all of them.
+    pub(in crate::guard) fn files_named_by_git(&self, directory: &Path) -> git::NamedFiles {
+        git::named_files(&self.git, directory, NAMED_LIMIT)
     }
 
     /// Returns the environment in which a script of the gate must run, and

@@ -1,5 +1,7 @@
 //! Files that run later: what git's configuration names, and what other programs obey.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::support::repository::Repository;
@@ -62,6 +64,100 @@ fn what_gits_configuration_names_is_asked_about_in_accept_edits() {
         let outputs = write(&repository.place, &[path], &["--allowed-tools", &named]);
         assert!(!outputs[0].contains("can make programs run"), "{path}: {}", outputs[0]);
     }
+}
+
+/// Runs calls of an agent with a `PATH`, and returns their outputs.
+fn calls(place: &Place, calls: &Value, flags: &[&str], path: Option<&str>) -> Vec<String> {
+    let script = json!({ "units": { "main": [{ "calls": calls }, { "text": "END" }] } });
+    let script = place.script("script", &script);
+    let arguments = ["-p", "go", "-m", &script, "-o", "stream-json"];
+    let tine = place.tine(arguments.iter().chain(flags));
+    let finished = path.into_iter().fold(tine, |tine, path| tine.env("PATH", path)).run().exits(0);
+    finished.records().outputs().into_iter().map(|output| output.text).collect()
+}
+
+/// Returns a `PATH` that leads to a shell and to no git.
+fn without_git(place: &Place) -> String {
+    let programs = place.root().join("programs");
+    std::fs::create_dir(&programs).expect("it is new");
+    for name in ["bash", "sh", "mkdir", "cat"] {
+        let target = Path::new("/bin").join(name);
+        std::os::unix::fs::symlink(target, programs.join(name)).expect("it is new");
+    }
+    programs.display().to_string()
+}
+
+#[test]
+fn where_git_cannot_list_its_configuration_every_file_may_be_one_that_it_runs() {
+    let many: String = (0..300).map(|at| format!("\ta{at} = !./tools/{at}\n")).collect();
+    let many = format!("[alias]\n{many}");
+    let hooks = "[core]\n\thooksPath = hooks\n";
+    let broken = format!("{hooks}[broken\n");
+    let including = format!("{hooks}[include]\n\tpath = ../tools/x\n");
+    let write = |path: &str| json!({ "name": "Write", "arguments": { "file_path": path, "content": "evil\n" } });
+    let bash = |command: &str| json!({ "name": "Bash", "arguments": { "command": command } });
+    for (config, path) in [(&*broken, None), (&including, None), (&many, None), (hooks, Some(()))] {
+        let repository = repository(&[], "tools/x");
+        let place = &repository.place;
+        let path = path.map(|()| without_git(place));
+        let path = path.as_deref();
+        place.write(".git/config", config);
+        place.write("tools/x", "[broken\n");
+        let asked = json!([
+            write("hooks/pre-commit"),
+            write("src/b"),
+            bash("mkdir -p hooks; echo evil > hooks/post-commit; echo ran")
+        ]);
+        let flags = [&ACCEPT[..], &["--allowed-tools", "Bash,Edit(**)"]].concat();
+        let outputs = calls(place, &asked, &flags, path);
+        for output in &outputs {
+            assert!(output.contains("git cannot list all files that its"), "{config}: {output}");
+        }
+        for name in ["hooks/pre-commit", "hooks/post-commit", "src/b"] {
+            assert_eq!(place.read(name), None, "{config}: {name}");
+        }
+        // A file's name in a rule answers for it.
+        let flags = [&ACCEPT[..], &["--allowed-tools", "Edit(src/b)"]].concat();
+        let outputs = calls(place, &json!([write("src/b")]), &flags, path);
+        assert_eq!(place.read("src/b").as_deref(), Some("evil\n"), "{config}: {outputs:?}");
+    }
+}
+
+#[test]
+fn where_git_names_nothing_or_is_asked_about_another_owner_work_goes_on() {
+    let write = |path: &str| json!({ "name": "Write", "arguments": { "file_path": path, "content": "new\n" } });
+    let bash = json!({ "name": "Bash", "arguments": { "command": "echo made > src/c" } });
+    let flags = [&ACCEPT[..], &["--allowed-tools", "Bash"]].concat();
+    // What `git clone` writes names no file; without a repository there is nothing to list.
+    let cloned = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote \"origin\"]\n\turl = \
+                  https://localhost/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \
+                  \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n";
+    let repository = repository(&[], "src/a");
+    repository.place.write(".git/config", cloned);
+    let bare = Place::new();
+    bare.write("src/a", "a\n");
+    for place in [&repository.place, &bare] {
+        let path = without_git(place);
+        let outputs = calls(place, &json!([write("src/b"), bash]), &flags, Some(&path));
+        assert_eq!(place.read("src/b").as_deref(), Some("new\n"), "{outputs:?}");
+        assert_eq!(place.read("src/c").as_deref(), Some("made\n"), "{outputs:?}");
+    }
+}
+
+#[test]
+fn the_configuration_of_a_repository_of_another_user_counts() {
+    // Only root can give a file to another user.
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let repository = repository(&[("core.hooksPath", "hooks")], "hooks/other");
+    let place = &repository.place;
+    let of_somebody = Some(nix::unistd::Uid::from_raw(12345));
+    for path in [place.work(), place.work().join(".git")] {
+        nix::unistd::chown(&path, of_somebody, None).expect("this is root");
+    }
+    let outputs = write(place, &["hooks/pre-commit"], &ACCEPT);
+    assert!(outputs[0].contains("can make programs run"), "{}", outputs[0]);
 }
 
 /// Runs a command in a sandbox; `false` without that backend.
