@@ -20,6 +20,7 @@ mod program;
 mod snapshot;
 mod text;
 mod untracked;
+mod versions;
 pub mod worktree;
 
 use std::collections::BTreeSet;
@@ -35,6 +36,7 @@ pub(crate) use hardened::PROGRAMS;
 pub use held::Held;
 pub(crate) use named::{NamedFiles, files_of_blame, named_files};
 pub use program::Program;
+pub use versions::KnownVersions;
 
 /// Most characters of a title: a commit's subject can be of any length.
 pub const TITLE_CAP: usize = 200;

@@ -6,11 +6,12 @@
 //! that an approved command changes afterwards counts from the next session on. An
 //! incomplete listing counts for one decision only: the next one asks git again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::run_later;
 use super::shell::Machine;
-use crate::git::NamedFiles;
+use crate::git::{KnownVersions, NamedFiles};
 
 /// The files that git's configuration names in one workspace.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(super) struct GitConfigFiles {
     complete: OnceLock<Vec<PathBuf>>,
     /// The last listing, if it was incomplete.
     incomplete: Mutex<Option<IncompleteListing>>,
+    /// Shared with the policies of copies: there, other commands run at the same time.
+    versions: Arc<OnceLock<KnownVersions>>,
 }
 
 /// A listing that may lack files.
@@ -35,6 +38,19 @@ impl GitConfigFiles {
     /// Prepares to ask the git of this machine.
     pub(super) fn asking(machine: &Arc<Machine>) -> Self {
         Self { machine: Some(Arc::clone(machine)), ..Self::default() }
+    }
+
+    /// Returns the same, with the committed versions of the workspace that `other` is for.
+    pub(super) fn with_versions_of(self, other: &Self) -> Self {
+        Self { versions: Arc::clone(&other.versions), ..self }
+    }
+
+    /// Returns the committed versions of files that other programs run later, as they were
+    /// before the first command.
+    pub(super) fn versions(&self, root: &Path) -> Option<KnownVersions> {
+        let machine = self.machine.as_ref()?;
+        let list = || machine.versions_in_git(root, &run_later::kept_names());
+        Some(self.versions.get_or_init(list).clone())
     }
 
     /// Returns the files and directories that are named in the repositories of these

@@ -4,17 +4,17 @@
 //! One table, easy to extend: add a row with the file's name and a sentence about the
 //! program that runs it. `acceptEdits` asks about these files; rules allow them like any
 //! other file. A sandboxed command cannot change an existing file marked
-//! [`SandboxAccess::Kept`]. The files with which a project builds and tests (`Makefile`,
+//! [`SandboxAccess::Kept`], and what it creates is set aside. The files with which a project builds and tests (`Makefile`,
 //! `package.json`, `build.rs`) are not in the table: editing them is an agent's work.
 
 use std::path::{Path, PathBuf};
 
 use super::paths::as_elsewhere;
 
-/// The access of sandboxed commands to such a file that exists.
+/// The access of sandboxed commands to such a file at the top of the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SandboxAccess {
-    /// No command can change it.
+    /// No command can change or create it.
     Kept,
     /// Commands can change it: it runs on another machine, or a package manager writes it.
     Open,
@@ -126,8 +126,15 @@ pub(super) fn run_by(path: &Path) -> Option<&'static str> {
     row.map(|(_, by, _)| *by)
 }
 
+/// Returns the names of all files and directories that no sandboxed command may change or
+/// create in a workspace directory, without those that are patterns.
+pub(super) fn kept_names() -> Vec<&'static str> {
+    let kept = RUN_LATER.iter().filter(|(.., access)| *access == Kept);
+    kept.flat_map(|(names, ..)| *names).copied().filter(|name| !name.starts_with('*')).collect()
+}
+
 /// Returns the files and directories directly in a workspace directory that no
-/// sandboxed command may change.
+/// sandboxed command may change. The directories in the workspace directory may be links.
 pub(super) fn kept_in(root: &Path) -> Vec<PathBuf> {
     let Ok(entries) = root.read_dir() else { return Vec::new() };
     let is_kept = |name: &str| {
@@ -140,9 +147,8 @@ pub(super) fn kept_in(root: &Path) -> Vec<PathBuf> {
     };
     let entries = entries.flatten().map(|entry| entry.file_name());
     let kept = entries.filter(|name| is_kept(&name.to_string_lossy())).map(|name| root.join(name));
-    let names = RUN_LATER.iter().filter(|(.., access)| *access == Kept);
-    let names = names.flat_map(|(names, ..)| *names).filter(|name| name.contains('/'));
-    let below = names.map(|name| root.join(name)).filter(|path| path.exists());
+    let names = kept_names().into_iter().filter(|name| name.contains('/'));
+    let below = names.map(|name| root.join(name)).filter(|path| path.symlink_metadata().is_ok());
     let mut kept: Vec<PathBuf> = kept.chain(below).collect();
     kept.sort();
     kept

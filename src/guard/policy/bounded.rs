@@ -46,7 +46,8 @@ impl Policy {
         kept.retain(|path| roots.iter().any(|root| path.starts_with(root) && path != root));
         kept.sort();
         kept.dedup();
-        FoundBounds { bounds: CommandBounds { hidden, kept }, why_not_hidden, why_not_kept }
+        let bounds = CommandBounds { hidden, kept, versions: self.named.versions(self.root()) };
+        FoundBounds { bounds, why_not_hidden, why_not_kept }
     }
 
     /// Gives a command that runs its bounds. One that a rule allows is asked about if a

@@ -42,7 +42,8 @@ impl Policy {
     /// The same, where there may be none.
     pub(super) fn gated(self, gate: Option<Gate>) -> Self {
         let named = gate.as_ref().map(|gate| GitConfigFiles::asking(&gate.machine));
-        Self { gate, named: Arc::new(named.unwrap_or_default()), ..self }
+        let named = named.unwrap_or_default().with_versions_of(&self.named);
+        Self { gate, named: Arc::new(named), ..self }
     }
 
     /// Returns the rules in force.

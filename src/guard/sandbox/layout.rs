@@ -12,8 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::event::Access;
+use crate::git::KnownVersions;
 
-use super::{Place, Settings, secrets};
+use super::{CommandBounds, Place, Settings, secrets};
 
 /// How a path is seen, and all below it that no longer path says otherwise of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,10 @@ pub(super) struct Layout {
     pub(super) views: BTreeMap<PathBuf, View>,
     /// What must stay as it is, there or not.
     pub(super) protected: Vec<Protected>,
+    /// Roots that may be written, where no command may create what other programs run later.
+    pub(super) roots: Vec<PathBuf>,
+    /// What it may create there all the same.
+    pub(super) versions: Option<KnownVersions>,
     /// What rules deny to read. It is hidden last, wherever it is.
     denied: Vec<PathBuf>,
 }
@@ -81,7 +86,9 @@ const OF_WORKTREES: &[u8] = b"worktreeConfig";
 
 impl Layout {
     pub(super) fn new(access: Access, place: &Place<'_>, settings: &Settings) -> Self {
-        let mut layout = Self { denied: place.bounds.hidden.clone(), ..Self::default() };
+        let CommandBounds { hidden, kept, versions } = place.bounds;
+        let (denied, versions) = (hidden.clone(), versions.clone());
+        let mut layout = Self { denied, versions, ..Self::default() };
         let home = settings.home.as_deref().and_then(|home| home.canonicalize().ok());
         // Hidden first: who works in such a directory has chosen to.
         let hidden = home.iter().flat_map(|home| secrets::below(home));
@@ -101,7 +108,8 @@ impl Layout {
                 for root in &roots {
                     if is_bounded(root) {
                         layout.open(root);
-                        layout.keep(root, &place.bounds.kept);
+                        layout.keep(root, kept);
+                        layout.roots.push(root.clone());
                     } else {
                         layout.views.insert(root.clone(), View::ReadOnly);
                     }

@@ -21,6 +21,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nix::fcntl::OFlag;
 
 use super::layout::{Layout, Protected};
+use crate::git::KnownVersions;
+use crate::guard::run_later;
 
 /// Most entries of one place of which files are kept. Hooks and settings are a
 /// few dozen; of more than these only the stamps are compared.
@@ -78,6 +80,48 @@ pub(super) struct Watch {
     open: Vec<PathBuf>,
     /// Where that goes which must not stay.
     aside: PathBuf,
+    later: RunLater,
+}
+
+/// What other programs run later in the roots, before a command. None of it may be created.
+///
+/// No stub stands in its place: there are more than a hundred names, and the command would
+/// see them all.
+#[derive(Debug, Default)]
+struct RunLater {
+    roots: Vec<PathBuf>,
+    before: BTreeSet<PathBuf>,
+    versions: Option<KnownVersions>,
+}
+
+impl RunLater {
+    fn of(layout: &Layout) -> Self {
+        let (roots, versions) = (layout.roots.clone(), layout.versions.clone());
+        let before = roots.iter().flat_map(|root| in_root(root)).collect();
+        Self { roots, before, versions }
+    }
+
+    /// Returns what is new. What is as a branch had it may stay: `git switch` creates it.
+    fn created(&self) -> Vec<PathBuf> {
+        let is_committed = |root: &Path, path: &Path| {
+            self.versions.as_ref().is_some_and(|versions| versions.contain(root, path))
+        };
+        let in_root = |root: &PathBuf| -> Vec<PathBuf> {
+            let new = in_root(root).into_iter().filter(|path| !self.before.contains(path));
+            new.filter(|path| !is_committed(root, path)).collect()
+        };
+        self.roots.iter().flat_map(in_root).collect()
+    }
+}
+
+/// Returns what other programs run later in a root. A link to a directory that holds it
+/// takes the place of what it holds: that may be anywhere.
+fn in_root(root: &Path) -> Vec<PathBuf> {
+    let entry = |path: PathBuf| match path.parent() {
+        Some(above) if above != root && above.is_symlink() => above.to_owned(),
+        Some(_) | None => path,
+    };
+    run_later::kept_in(root).into_iter().map(entry).collect()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,7 +176,8 @@ impl Watch {
     pub(super) fn everything(layout: &Layout, own: &[PathBuf], aside: PathBuf) -> Self {
         let protected = layout.protected.iter().map(|Protected { path, .. }| path.clone());
         let open = layout.writable().map(Path::to_owned).collect();
-        Self::of(protected.chain(own.iter().cloned()).collect(), open, aside)
+        let watch = Self::of(protected.chain(own.iter().cloned()).collect(), open, aside);
+        Self { later: RunLater::of(layout), ..watch }
     }
 
     /// Notes what mounts cannot hold: links, and what nothing may stand in for.
@@ -141,16 +186,17 @@ impl Watch {
             path.symlink_metadata().map_or(true, |found| found.is_symlink())
         };
         let places = layout.protected.iter().filter(is_one);
-        Self::of(places.map(|Protected { path, .. }| path.clone()).collect(), Vec::new(), aside)
+        let places = places.map(|Protected { path, .. }| path.clone()).collect();
+        Self { later: RunLater::of(layout), ..Self::of(places, Vec::new(), aside) }
     }
 
     fn of(places: Vec<PathBuf>, open: Vec<PathBuf>, aside: PathBuf) -> Self {
-        Self { before: look(&places, &open), places, open, aside }
+        Self { before: look(&places, &open), places, open, aside, later: RunLater::default() }
     }
 
     /// Returns what is not as it was, after putting it back where it can be.
     pub(super) fn finish(self) -> Vec<Tampered> {
-        let Self { before, places, open, aside } = self;
+        let Self { before, places, open, aside, later } = self;
         let mut tampered = Vec::new();
         let mut tell = |path: &Path, what, undone: io::Result<Option<PathBuf>>| {
             if tampered.len() < TOLD_CAP {
@@ -189,6 +235,9 @@ impl Watch {
         let is_new = |place: &&PathBuf| !before.contains_key(*place) && is_there(place);
         for place in places.iter().filter(is_new) {
             tell(place, What::Made, set_aside(place, &aside));
+        }
+        for created in later.created() {
+            tell(&created, What::Made, set_aside(&created, &aside));
         }
         tampered.sort_by(|one, other| one.path.cmp(&other.path));
         tampered.dedup();
@@ -668,6 +717,7 @@ mod tests {
             places: vec![hooks.clone()],
             open: Vec::new(),
             aside: PathBuf::new(),
+            later: RunLater::default(),
         };
         symlink(elsewhere.path(), &hooks).unwrap();
         let lost = Tampered { path: hooks, what: What::Changed, is_undone: false, kept: None };

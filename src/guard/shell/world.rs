@@ -260,6 +260,15 @@ impl Machine {
         git::named_files(&self.git, directory, NAMED_LIMIT)
     }
 
+    /// Returns the versions of what has these names in a directory that branches have.
+    pub(in crate::guard) fn versions_in_git(
+        &self,
+        directory: &Path,
+        names: &[&str],
+    ) -> git::KnownVersions {
+        git::KnownVersions::list(&self.git, directory, names)
+    }
+
     /// Returns the environment in which a script of the gate must run, and
     /// nothing else: what is not in it may name a program to run instead.
     #[must_use]

@@ -283,3 +283,91 @@ fn what_other_programs_obey_here_and_is_there_no_sandboxed_command_changes() {
         }
     }
 }
+
+/// Runs a command in a sandbox and returns what tine says of it.
+fn said(place: &Place, backend: &str, command: &str) -> String {
+    assert!(sandboxed(place, backend, "exit 0"));
+    place.tine(["sandbox", "--backend", backend, "--", "sh", "-c", command]).run().stderr
+}
+
+#[test]
+fn what_other_programs_obey_no_sandboxed_command_creates() {
+    let commands = [
+        (".vscode", "mkdir .vscode; echo evil > .vscode/tasks.json"),
+        (".VSCode", "mkdir .VSCode; echo evil > .VSCode/tasks.json"),
+        (".envrc", "echo evil > .envrc"),
+        (".envrc", "echo evil > src/new; mv src/new .envrc"),
+        (".envrc", "ln src/a .envrc"),
+        (".npmrc", "ln -s src/a .npmrc"),
+        (".idea", "mkdir src/new; ln -s src/new .idea"),
+        ("x.code-workspace", "echo evil > x.code-workspace"),
+        (".config/fish", "mkdir -p .config/fish; echo evil > .config/fish/config.fish"),
+        ("gradle/wrapper", "mkdir -p gradle/wrapper; echo evil > gradle/wrapper/x.properties"),
+        // What the link leads to is the user's own.
+        (".config", "ln -s $HOME/.config .config"),
+    ];
+    for (path, command) in commands {
+        for backend in ["bwrap", "landlock"] {
+            let repository = repository(&[], "src/x");
+            let place = &repository.place;
+            let own = place.home().join(".config/fish/config.fish");
+            std::fs::create_dir_all(own.parent().expect("it has one")).expect("the place is ours");
+            std::fs::write(&own, "own").expect("the place is ours");
+            let said = said(place, backend, &format!("{command}; echo new > src/b"));
+            let created = place.work().join(path);
+            assert!(created.symlink_metadata().is_err(), "{backend}: {command}");
+            assert!(
+                said.contains("was made while the command ran"),
+                "{backend}: {command}: {said}"
+            );
+            assert!(own.exists(), "{backend}: {command}");
+            assert_eq!(place.read("src/b").as_deref(), Some("new\n"), "{backend}: {command}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_obeyed_here_a_sandboxed_command_creates() {
+    let command = "mkdir -p .github/workflows sub/.vscode node_modules/x .config/other gradle; \
+                   echo a | tee .github/workflows/ci.yml sub/.vscode/a .config/other/a .gitignore \
+                   package.json node_modules/x/.npmrc gradle/libs.toml > /dev/null";
+    for backend in ["bwrap", "landlock"] {
+        let repository = repository(&[], "src/x");
+        assert_eq!(said(&repository.place, backend, command), "", "{backend}");
+        for path in [".github/workflows/ci.yml", "sub/.vscode/a", "node_modules/x/.npmrc"] {
+            assert_eq!(repository.place.read(path).as_deref(), Some("a\n"), "{backend}: {path}");
+        }
+    }
+}
+
+#[test]
+fn git_brings_back_what_a_branch_had_and_nothing_that_a_command_has_committed() {
+    let plant = "printf evil > planted; b=$(git hash-object -w planted); rm planted; \
+                 git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json; \
+                 git -c user.name=a -c user.email=a@localhost commit -qm x; \
+                 git checkout -q HEAD -- .";
+    for backend in ["bwrap", "landlock"] {
+        let repository = repository(&[], "src/x");
+        let place = &repository.place;
+        repository.commit("Begin");
+        repository.git(&["switch", "--quiet", "--create", "other"]);
+        repository.write(".vscode/settings.json", "{}\n");
+        repository.write(".husky/pre-commit", "true\n");
+        repository.git(&["add", "--chmod=+x", ".husky/pre-commit"]);
+        repository.commit("Add settings");
+        repository.git(&["switch", "--quiet", "main"]);
+        let told = said(place, backend, "git switch -q other");
+        assert_eq!(told, "", "{backend}");
+        assert_eq!(place.read(".vscode/settings.json").as_deref(), Some("{}\n"), "{backend}");
+        assert_eq!(repository.git(&["status", "--porcelain"]), "", "{backend}");
+        repository.git(&["switch", "--quiet", "main"]);
+        let told = said(place, backend, "git switch -q other; echo evil > .vscode/settings.json");
+        assert!(told.contains("`") && told.contains(".vscode"), "{backend}: {told}");
+        assert_eq!(place.read(".vscode/settings.json"), None, "{backend}");
+        repository.git(&["reset", "--quiet", "--hard", "main"]);
+        repository.git(&["switch", "--quiet", "--force", "main"]);
+        let told = said(place, backend, plant);
+        assert!(told.contains(".vscode"), "{backend}: {told}");
+        assert_eq!(place.read(".vscode/tasks.json"), None, "{backend}");
+    }
+}
