@@ -4,6 +4,8 @@
 //! where it may match, and no further. It reports rules whose files it cannot find or a
 //! sandbox cannot hide, so that the policy asks instead.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::copies::Copies;
@@ -17,6 +19,11 @@ const ENTRIES_CAP: usize = 300_000;
 /// Maximum number of paths that are hidden from one command. A mount takes some tens of
 /// microseconds, and each looks through those before it.
 const HIDDEN_CAP: usize = 500;
+
+/// Maximum number of links on the way to a file for a pattern with more than one `**`.
+/// Further links lead only to files that fewer links lead to, unless a pattern names as many
+/// directories.
+const LINKS_CAP: usize = 8;
 
 /// Existing files that rules deny to read, as far as a sandbox can hide them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,6 +40,32 @@ struct DenialSearch<'a> {
     pattern: &'a PathPattern,
     copies: &'a Copies,
     is_of_contents: bool,
+    tail: Option<usize>,
+}
+
+/// A path of a search.
+struct NamedPath {
+    /// The path through links, as a command can write it.
+    name: PathBuf,
+    /// The path without links.
+    real: PathBuf,
+    /// Number of links between them.
+    links: usize,
+}
+
+impl NamedPath {
+    fn join(&self, name: &OsStr) -> Self {
+        Self { name: self.name.join(name), real: self.real.join(name), links: self.links }
+    }
+}
+
+/// The state of all searches for one command.
+struct Walk<'a> {
+    found: &'a mut Vec<PathBuf>,
+    left: &'a mut usize,
+    /// The directories of one search that were looked through, without links, and as much
+    /// of their names as decides about what is in them.
+    seen: HashSet<(PathBuf, PathBuf)>,
 }
 
 impl HiddenFiles {
@@ -48,14 +81,17 @@ impl HiddenFiles {
         let (mut found, mut left, mut why_not_all) = (Vec::new(), ENTRIES_CAP, None);
         for sourced in rules {
             let Some(pattern) = sourced.rule.reading_pattern() else { continue };
-            let PatternExtent { mut starts, depth, is_of_contents } = pattern.extent(root, roots);
+            let PatternExtent { mut starts, depth, is_of_contents, tail } =
+                pattern.extent(root, roots);
             let in_copies: Vec<PathBuf> =
                 starts.iter().filter_map(|start| Some(copies.counterpart(start)?.0)).collect();
             starts.extend(in_copies);
             let denial = pattern.denial(root);
-            let search = DenialSearch { denial, pattern, copies, is_of_contents };
-            for start in starts.iter().filter_map(|start| start.canonicalize().ok()) {
-                if search.look(&start, depth, &mut found, &mut left).is_none() {
+            let search = DenialSearch { denial, pattern, copies, is_of_contents, tail };
+            let mut walk = Walk { found: &mut found, left: &mut left, seen: HashSet::new() };
+            for real in starts.iter().filter_map(|start| start.canonicalize().ok()) {
+                let start = NamedPath { name: real.clone(), real, links: 0 };
+                if search.look(&start, depth, &mut walk).is_none() {
                     why_not_all.get_or_insert_with(|| {
                         format!(
                             "the rule `{sourced}` may match too many files for a sandbox to hide"
@@ -86,39 +122,63 @@ impl HiddenFiles {
 impl DenialSearch<'_> {
     /// Collects what is denied at a path and below it; `None` if there is too much to
     /// look at.
-    fn look(
-        &self,
-        path: &Path,
-        depth: Option<usize>,
-        found: &mut Vec<PathBuf>,
-        left: &mut usize,
-    ) -> Option<()> {
-        let is_directory = path.is_dir();
-        if self.denies(path, is_directory) {
-            found.push(path.to_owned());
+    fn look(&self, at: &NamedPath, depth: Option<usize>, walk: &mut Walk<'_>) -> Option<()> {
+        let is_directory = at.real.is_dir();
+        if self.denies(at, is_directory) {
+            // What the links in it lead to stays in sight by its own path: a rule for
+            // `node_modules/**` must not hide the packages of the workspace.
+            walk.found.push(at.real.clone());
             return Some(());
         }
-        if !is_directory || depth == Some(0) {
+        if !is_directory || depth == Some(0) || !walk.seen.insert(self.state(at, depth)) {
             return Some(());
         }
         let depth = depth.map(|depth| depth - 1);
-        for entry in path.read_dir().into_iter().flatten().flatten() {
-            *left = left.checked_sub(1)?;
-            let path = entry.path();
+        for entry in at.real.read_dir().into_iter().flatten().flatten() {
+            *walk.left = walk.left.checked_sub(1)?;
+            let below = at.join(&entry.file_name());
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => self.look(&path, depth, found, left)?,
-                // What it leads to has other names, too, by which it is hidden then.
-                Ok(kind) if kind.is_symlink() => {
-                    let target = self.denies(&path, false).then(|| path.canonicalize().ok());
-                    found.extend(target.flatten());
+                Ok(kind) if kind.is_dir() => self.look(&below, depth, walk)?,
+                Ok(kind) if kind.is_symlink() => self.follow(below, depth, walk)?,
+                Ok(_) | Err(_) => {
+                    walk.found.extend(self.denies(&below, false).then_some(below.real));
                 }
-                Ok(_) | Err(_) => found.extend(self.denies(&path, false).then_some(path)),
             }
         }
         Some(())
     }
 
-    fn denies(&self, path: &Path, is_directory: bool) -> bool {
+    /// Collects the same through a link: what it leads to is hidden by its own path if a
+    /// rule denies it by the link's.
+    fn follow(&self, link: NamedPath, depth: Option<usize>, walk: &mut Walk<'_>) -> Option<()> {
+        let Ok(real) = link.real.canonicalize() else { return Some(()) };
+        // A directory is looked through once for each end of its path, and no deeper than
+        // the pattern reaches. If all of its path matters, links can lead round for ever.
+        if self.tail.is_none() && depth.is_none() && link.links >= LINKS_CAP {
+            return Some(());
+        }
+        self.look(&NamedPath { real, links: link.links + 1, ..link }, depth, walk)
+    }
+
+    /// Returns what decides which files are found below a directory, so that it is looked
+    /// through once for each of them.
+    fn state(&self, at: &NamedPath, depth: Option<usize>) -> (PathBuf, PathBuf) {
+        let name = match (self.tail, depth) {
+            (Some(count), None) => {
+                let names: Vec<_> = at.name.components().rev().take(count).collect();
+                names.into_iter().rev().collect()
+            }
+            (None, _) | (_, Some(_)) => at.name.clone(),
+        };
+        (at.real.clone(), name)
+    }
+
+    fn denies(&self, at: &NamedPath, is_directory: bool) -> bool {
+        self.denies_path(&at.name, is_directory)
+            || at.links > 0 && self.denies_path(&at.real, is_directory)
+    }
+
+    fn denies_path(&self, path: &Path, is_directory: bool) -> bool {
         let is_denied = |path: &Path| {
             let elsewhere = self.copies.elsewhere(path);
             self.denial.covers(path)
@@ -204,6 +264,54 @@ mod tests {
             let (found, _) = hidden(rule, |place| symlink(target, place.join(link)).unwrap());
             assert_eq!(found, ["vault"], "{rule}");
         }
+    }
+
+    #[test]
+    fn what_is_denied_by_a_path_through_a_link_to_a_directory_is_hidden() {
+        for (rule, links, expected) in [
+            ("Read(**/link/**)", &[("../../vault", "work/src/link")][..], &["vault"][..]),
+            ("Read(**/v)", &[("../vault", "work/link")], &["vault/v"]),
+            ("Read(src/*/v)", &[("../../vault", "work/src/link")], &["vault/v"]),
+            ("Read(src/**/v)", &[("../../vault", "work/src/link")], &["vault/v"]),
+            (
+                "Read(src/*/link/v)",
+                &[("..", "work/src/up"), ("../vault", "work/link")],
+                &["vault/v"],
+            ),
+            ("Read(**/link/v)", &[("../vault", "work/link")], &["vault/v"]),
+            ("Read(link/*/v)", &[("..", "work/link")], &["vault/v"]),
+            ("Read(**/a/b/v)", &[("..", "work/a"), ("vault", "b")], &["vault/v"]),
+            // Round in a circle, and to nothing.
+            ("Read(**/v)", &[(".", "work/link"), ("../../vault", "work/src/out")], &["vault/v"]),
+            ("Read(**/x/c.rs)", &[(".", "work/src/x"), ("nowhere", "work/x")], &["work/src/c.rs"]),
+            ("Read(**/v)", &[("../src", "work/src/one"), ("one", "work/src/two")], &[]),
+        ] {
+            let (found, why_not) = hidden(rule, |place| {
+                links.iter().for_each(|(target, link)| symlink(target, place.join(link)).unwrap());
+            });
+            assert_eq!(
+                (&*found, why_not),
+                (&*expected.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>(), None),
+                "{rule}, {links:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn many_links_between_directories_are_looked_through_once() {
+        // As a package manager links packages to each other.
+        let (found, why_not) = hidden("Read(**/.env)", |place| {
+            for one in 0..40 {
+                let directory = place.join(format!("work/packages/{one}"));
+                std::fs::create_dir_all(&directory).unwrap();
+                std::fs::write(directory.join(".env"), "").unwrap();
+                for other in 0..40 {
+                    let target = format!("../{other}");
+                    symlink(target, directory.join(format!("to-{other}"))).unwrap();
+                }
+            }
+        });
+        assert_eq!((found.len(), why_not), (41, None));
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub(in crate::guard) struct PatternExtent {
     /// True if the pattern matches everything in the directories at that depth, but not
     /// the directories themselves.
     pub(in crate::guard) is_of_contents: bool,
+    /// Number of names at the end of a directory's path that decide whether an entry of the
+    /// directory matches; `None` if all of them do.
+    pub(in crate::guard) tail: Option<usize>,
 }
 
 impl PathPattern {
@@ -32,9 +35,7 @@ impl PathPattern {
         let is_of_contents = parts.len() < count;
         let names = parts.iter().take_while(|part| !part.contains(WILDCARDS)).count();
         let (literal, rest) = parts.split_at(names);
-        let is_deep = rest.iter().any(|part| {
-            part.contains("**") || part.matches('{').count() != part.matches('}').count()
-        });
+        let is_deep = rest.iter().any(|part| is_deep_part(part));
         let depth = (!is_deep).then_some(rest.len());
         let is_absolute = self.text.starts_with('/');
         let mut starts = Vec::new();
@@ -49,8 +50,19 @@ impl PathPattern {
             starts.retain(|start| start != Path::new("/"));
             starts.extend(roots.iter().cloned());
         }
-        PatternExtent { starts, depth, is_of_contents }
+        let tail = match rest {
+            ["**", names @ ..] if !names.iter().any(|part| is_deep_part(part)) => {
+                Some(names.len().saturating_sub(1))
+            }
+            _ => None,
+        };
+        PatternExtent { starts, depth, is_of_contents, tail }
     }
+}
+
+/// Returns whether a part of a pattern may match several names of a path.
+fn is_deep_part(part: &str) -> bool {
+    part.contains("**") || part.matches('{').count() != part.matches('}').count()
 }
 
 /// Returns the paths of these names below a directory: as they are written, and each
@@ -86,8 +98,9 @@ mod tests {
         let check = |pattern: &str, starts: &[&str], depth: Option<usize>, is_of_contents: bool| {
             let pattern_of = PathPattern::parse(pattern, Some(&root)).unwrap();
             let starts = starts.iter().map(|it| root.join(it)).collect();
-            let expected = PatternExtent { starts, depth, is_of_contents };
-            assert_eq!(pattern_of.extent(&root, &roots), expected, "{pattern}");
+            let found = pattern_of.extent(&root, &roots);
+            let expected = PatternExtent { starts, depth, is_of_contents, tail: found.tail };
+            assert_eq!(found, expected, "{pattern}");
         };
         check("a/b", &["a/b"], Some(0), false);
         check("a/b/**", &["a/b"], Some(0), true);
@@ -101,5 +114,15 @@ mod tests {
         check("../x", &[above.to_str().unwrap()], Some(0), false);
         check("//etc/x", &["/etc/x"], Some(0), false);
         check("/etc/x", &["/etc/x", "etc/x"], Some(0), false);
+        let check_tail = |pattern: &str, tail: Option<usize>| {
+            let pattern_of = PathPattern::parse(pattern, Some(&root)).unwrap();
+            assert_eq!(pattern_of.extent(&root, &roots).tail, tail, "{pattern}");
+        };
+        check_tail("**/.env", Some(0));
+        check_tail("a/**/b/*.pem", Some(1));
+        check_tail("**/b/**", Some(0));
+        for pattern in ["a/b", "*/**/b", "a/**/b/**/c", "**/{b/c,d}"] {
+            check_tail(pattern, None);
+        }
     }
 }
