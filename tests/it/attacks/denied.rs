@@ -128,6 +128,55 @@ fn a_sandbox_hides_what_a_rule_denies_and_nothing_else() {
     }
 }
 
+#[test]
+fn no_other_name_shows_a_denied_file_to_the_next_command() {
+    for backend in ["bwrap", "landlock"] {
+        let place = Place::new();
+        configure(&place, "deny = [\"Read(.env)\", \"Read(keys/deep/k)\"]");
+        for name in [".env", "keys/deep/k"] {
+            place.write(name, "SECRET");
+        }
+        place.write("src/a", "a");
+        for file in [".env", "keys/deep/k"] {
+            let directory = file.rsplit_once('/').map_or(".", |(directory, _)| directory);
+            for name in [format!("{directory}/other"), "src/other".to_owned()] {
+                for way in ["ln", "mv", "cp -l", "ln -s", "cp"] {
+                    let command = format!("{way} {file} {name}");
+                    let Some(said) = sandboxed(&place, backend, &command) else { continue };
+                    let next = sandboxed(&place, backend, &format!("cat {name} {file}"));
+                    let next = next.expect("the backend is there");
+                    assert!(!next.contains("SECRET"), "{backend}, {command}: {said}{next}");
+                    assert_eq!(place.read(file).as_deref(), Some("SECRET"), "{backend}, {command}");
+                    let _ = std::fs::remove_file(place.work().join(name.as_str()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_to_a_directory_shows_nothing_that_is_denied_by_its_path() {
+    for (rule, command) in [
+        ("Read(**/link/**)", "cat src/link/k"),
+        ("Read(**/k)", "cat src/link/k"),
+        ("Read(src/*/k)", "cat $(readlink -f src/link)/k"),
+    ] {
+        for backend in ["bwrap", "landlock"] {
+            let place = Place::new();
+            configure(&place, &format!("deny = [\"{rule}\"]"));
+            place.write("src/main.rs", "");
+            let outside = place.home().join("Desktop");
+            std::fs::create_dir(&outside).expect("the place is ours");
+            std::fs::write(outside.join("k"), "SECRET").expect("the place is ours");
+            std::os::unix::fs::symlink(&outside, place.work().join("src/link")).expect("it is new");
+            let free = place.tine(["sandbox", "--policy", "off", "--", "sh", "-c", command]).run();
+            assert!(free.stdout.contains("SECRET"), "{command} is no attack");
+            let Some(said) = sandboxed(&place, backend, command) else { continue };
+            assert!(!said.contains("SECRET"), "{backend}, {rule}: {said}");
+        }
+    }
+}
+
 /// Runs commands by an agent and returns what it reads of each.
 fn agent(place: &Place, commands: &[&str], flags: &[&str]) -> Vec<String> {
     let call = |command: &&str| json!({ "name": "Bash", "arguments": { "command": command } });
