@@ -86,6 +86,18 @@ pub struct Place<'a> {
     pub bounds: &'a CommandBounds,
 }
 
+impl Place<'_> {
+    /// Returns the directories that may not provide a program which tine starts itself: the
+    /// workspace, and the repositories around it.
+    fn whole_workspace(&self) -> Vec<PathBuf> {
+        let top = |root: &PathBuf| {
+            let mut around = root.ancestors().map(Path::to_owned);
+            around.find(|directory| directory.join(".git").symlink_metadata().is_ok())
+        };
+        self.roots.iter().cloned().chain(self.roots.iter().filter_map(top)).collect()
+    }
+}
+
 /// What keeps the commands of a run in bounds.
 #[derive(Debug, Default)]
 pub struct Sandbox {
@@ -344,7 +356,7 @@ impl Sandbox {
 
     fn unconfined(&self, place: &Place<'_>, program: &[OsString]) -> Prepared {
         let ready = Ready::new(program, place.directory, Duties::default());
-        let mut ready = ready.found_outside(place.roots);
+        let mut ready = ready.found_outside(&place.whole_workspace());
         ready.set_variables(self.settings.variables.all());
         Prepared { ready, held: Held::default() }
     }

@@ -84,3 +84,27 @@ fn what_runs_unasked_is_not_looked_for_in_the_workspace() {
     check("/work/bin:/usr/bin:.:bin:/worker", "/usr/bin:/worker");
     check("", "");
 }
+
+#[test]
+fn a_command_without_a_sandbox_is_not_looked_for_elsewhere_in_the_repository() {
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = tempfile::tempdir().unwrap();
+    let top = place.path().canonicalize().unwrap();
+    let (bin, root) = (top.join("repo/node_modules/.bin"), top.join("repo/packages/one"));
+    for directory in [&bin, &root, &top.join("repo/.git")] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    let planted = bin.join("tine-planted");
+    std::fs::write(&planted, "").unwrap();
+    std::fs::set_permissions(&planted, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let variables = [("PATH".into(), bin.into_os_string())];
+    let variables = Variables::new(variables);
+    let off = Settings { insistence: Insistence::Off, variables, ..Settings::default() };
+    let (sandbox, roots) = (Sandbox::new(off), [root.clone()]);
+    let place = Place { directory: &root, roots: &roots, bounds: &CommandBounds::NONE };
+    let prepared = sandbox.prepare(Confinement::NONE, &place, &["tine-planted".into()]).unwrap();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let started = prepared.ready.start([null.as_fd(); 3]);
+    assert_eq!(started.unwrap_err().kind(), io::ErrorKind::NotFound);
+}
