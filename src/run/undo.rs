@@ -122,13 +122,20 @@ impl Undo {
     pub fn plan(&self, selection: Selection) -> Plan {
         let mut plan = self.changes.plan(selection, &self.now);
         for file in &mut plan.files {
-            if let (Fate::GoesBack, Some(to)) = (&file.fate, file.to)
-                && let Err(lost) = self.blobs.read(to.digest)
-            {
-                file.fate = Fate::Stays(Reason::Unknown(lost.to_string()));
+            let (Fate::GoesBack, Some(to)) = (&file.fate, file.to) else { continue };
+            let lost = self.blobs.read(to.digest).err().map(|lost| lost.to_string());
+            if let Some(why) = lost.or_else(|| self.why_not_written(file)) {
+                file.fate = Fate::Stays(Reason::Unknown(why));
             }
         }
         plan
+    }
+
+    /// Returns why a file cannot be written without changing another one.
+    fn why_not_written(&self, file: &PlannedFile) -> Option<String> {
+        let writes = file.to.is_some_and(|to| !to.is_link());
+        let has_other_names = || file::has_other_names(&self.roots, &located(&file.path));
+        (writes && has_other_names()).then(|| file::OTHER_NAMES.to_owned())
     }
 
     /// Puts back the files of the plan that go back: all of them or none. It is

@@ -12,10 +12,22 @@ use super::UndoError;
 use crate::event::FileState;
 use crate::session::undo::{Now, PlannedFile};
 use crate::session::{Blobs, NotKept};
-use crate::tool::change::Change;
 use crate::tool::change::commit::{self, FoundEntry, Piece, Undone};
+use crate::tool::change::{Before, Change};
 use crate::tool::replace::{Access, Rights};
 use crate::tool::roots::{Roots, Spot};
+
+/// The reason why a file with hard links stays. Any command can have made the links since the
+/// change, and no rule was asked about the other names.
+pub(super) const OTHER_NAMES: &str = "it has other hard links, which would change, too";
+
+/// Returns whether a file has other hard links.
+pub(super) fn has_other_names(roots: &Roots, target: &Path) -> bool {
+    match found(roots, target) {
+        Ok(FoundEntry::File(before)) => before.has_other_names,
+        Ok(FoundEntry::Nothing | FoundEntry::Link(_)) | Err(_) => false,
+    }
+}
 
 /// Returns what a file holds.
 pub(super) fn look(roots: &Roots, target: &Path) -> Now {
@@ -41,7 +53,8 @@ impl Step {
     ///
     /// # Errors
     ///
-    /// It is not what it was `before`, or cannot be read.
+    /// It is not what it was `before`, or cannot be read, or has other hard links that
+    /// would be written, too.
     pub(super) fn prepare(
         roots: &Roots,
         target: PathBuf,
@@ -68,6 +81,11 @@ impl Step {
             }
             (None, _) => Change::Delete,
         };
+        if let (FoundEntry::File(Before { has_other_names: true, .. }), Change::Write { .. }) =
+            (&found, &change)
+        {
+            return Err(io::Error::other(OTHER_NAMES));
+        }
         Ok(Self { target, found, change, directories: file.directories })
     }
 

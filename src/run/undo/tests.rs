@@ -236,6 +236,33 @@ fn what_is_no_longer_a_file_or_whose_bytes_are_lost_stays() {
 }
 
 #[test]
+fn a_file_with_other_hard_links_stays_unless_only_its_name_goes() {
+    let mut place = Place::new();
+    place.change("a", Some("evil"), Some("same"));
+    place.change("new", None, Some("same"));
+    for name in ["a", "new"] {
+        // As a command can do it between the change and the undo.
+        std::fs::remove_file(place.path(name)).unwrap();
+        std::fs::write(place.path("envrc"), "same").unwrap();
+        std::fs::hard_link(place.path("envrc"), place.path(name)).unwrap();
+    }
+    let (_, plan) = place.look();
+    let stays = Fate::Stays(Reason::Unknown(file::OTHER_NAMES.to_owned()));
+    assert_eq!(fates(&plan), [&stays, &Fate::GoesBack]);
+    assert_eq!(place.read("envrc").as_deref(), Some("same"));
+}
+
+#[test]
+fn a_hard_link_that_appears_after_the_plan_stops_the_undo() {
+    let mut place = Place::new();
+    place.change("a", Some("evil"), Some("same"));
+    let (undo, plan) = place.look();
+    std::fs::hard_link(place.path("a"), place.path("envrc")).unwrap();
+    assert!(place.carry_out(&undo, &plan).is_err());
+    assert_eq!(place.read("envrc").as_deref(), Some("same"));
+}
+
+#[test]
 fn links_go_back_as_links_and_files_as_files() {
     let mut place = Place::new();
     let blobs = Blobs::of(&place.directory.path().join("session"));
