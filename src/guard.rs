@@ -114,8 +114,9 @@ pub struct Allowed {
     /// The files that the paths of the call led to when it was judged, every
     /// link followed. It touches no others.
     pub places: Vec<PathBuf>,
-    /// Files that a sandboxed command must not see or change.
-    pub bounds: CommandBounds,
+    /// Files that a sandboxed command must not see or change. `None` if they were not looked
+    /// for, because no sandbox was expected to hold the call: see [`Policy::command_bounds`].
+    pub bounds: Option<CommandBounds>,
 }
 
 /// A command that only reads: as it was parsed, written out again, so that no
@@ -161,10 +162,6 @@ impl Ask {
 
 impl Decision {
     /// A call that runs no command may run.
-    pub const ALLOW: Self = Self::Allow(Allowed {
-        access: None,
-        script: None,
-        places: Vec::new(),
-        bounds: CommandBounds::NONE,
-    });
+    pub const ALLOW: Self =
+        Self::Allow(Allowed { access: None, script: None, places: Vec::new(), bounds: None });
 }

@@ -195,6 +195,7 @@ impl Unit {
 
     /// Runs group by group.
     async fn run_groups(&mut self, calls: &[Call], loops: &mut Loops) -> Ran {
+        self.policy.begin_batch();
         let mut ran = Ran::default();
         let mut room = Room::beside(self.history.prefix());
         let mut left = calls;

@@ -10,8 +10,10 @@ use serde_json::Value;
 use super::Unit;
 use super::calls::Ready;
 use super::hooked::Answered;
-use crate::event::{Access, CallQuestion, Confinement, HookEvent, NoticeLevel, Question, Verdict};
-use crate::guard::{Allowed, Ask, Decided, Decision, Explained};
+use crate::event::{
+    Access, Backend, CallQuestion, Confinement, HookEvent, NoticeLevel, Question, Verdict,
+};
+use crate::guard::{Allowed, Ask, CommandBounds, Decided, Decision, Explained};
 use crate::hook::Wish;
 use crate::line::Told;
 use crate::tool::Granted;
@@ -35,13 +37,33 @@ impl Unit {
             let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
             self.context.line.tell(notice).await;
         }
+        let confinement = self.confinement(&allowed).unwrap_or(Confinement::NONE);
+        let bounds = match (allowed.bounds, confinement.backend) {
+            (Some(bounds), _) => bounds,
+            (None, Backend::None) => CommandBounds::NONE,
+            // A person approved it, and a sandbox is required all the same.
+            (None, Backend::Bwrap | Backend::Landlock) => self.command_bounds().await?,
+        };
         Ok(Granted {
             id: ready.call.id.clone(),
-            confinement: self.confinement(&allowed).unwrap_or(Confinement::NONE),
+            confinement,
             script: allowed.script,
             places: allowed.places,
-            bounds: allowed.bounds,
+            bounds,
         })
+    }
+
+    async fn command_bounds(&self) -> Result<CommandBounds, Stopped> {
+        let policy = Arc::clone(&self.policy);
+        // It looks through directories.
+        let finding = tokio::task::spawn_blocking(move || policy.command_bounds());
+        tokio::select! {
+            biased;
+            () = self.context.cancel.cancelled() => Err(Stopped::Cancelled),
+            found = finding => {
+                Ok(found.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
+            }
+        }
     }
 
     /// Decides about a call, and asks hooks unless it is denied without them.

@@ -10,6 +10,8 @@ use crate::git::KnownVersions;
 pub struct CommandBounds {
     /// Existing files and directories that rules deny to read. No link is in them.
     pub hidden: Vec<PathBuf>,
+    /// Those of them whose directories must not be moved either.
+    pub unmovable: Vec<PathBuf>,
     /// Files and directories in the workspace that must stay as they are. No link is in
     /// them, and not each of them exists.
     pub kept: Vec<PathBuf>,
@@ -20,5 +22,6 @@ pub struct CommandBounds {
 
 impl CommandBounds {
     /// Only the bounds of every command.
-    pub const NONE: Self = Self { hidden: Vec::new(), kept: Vec::new(), versions: None };
+    pub const NONE: Self =
+        Self { hidden: Vec::new(), unmovable: Vec::new(), kept: Vec::new(), versions: None };
 }

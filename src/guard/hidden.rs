@@ -6,7 +6,9 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::copies::Copies;
 use super::path_pattern::{PathDenial, PathPattern, PatternExtent};
@@ -26,10 +28,13 @@ const HIDDEN_CAP: usize = 500;
 const LINKS_CAP: usize = 8;
 
 /// Existing files that rules deny to read, as far as a sandbox can hide them.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct HiddenFiles {
     /// Existing paths without links, none inside another one.
     pub(super) paths: Vec<PathBuf>,
+    /// Those that a rule names with a directory. If a command moved the directory, the rule
+    /// would not be about them.
+    pub(super) by_directory: Vec<PathBuf>,
     /// The reason why these are not all of them.
     pub(super) why_not_all: Option<String>,
 }
@@ -79,10 +84,12 @@ impl HiddenFiles {
         let root = &roots[0];
         let here = paths::resolved(root, Path::new("."));
         let (mut found, mut left, mut why_not_all) = (Vec::new(), ENTRIES_CAP, None);
+        let mut by_directory = Vec::new();
         for sourced in rules {
             let Some(pattern) = sourced.rule.reading_pattern() else { continue };
-            let PatternExtent { mut starts, depth, is_of_contents, tail } =
-                pattern.extent(root, roots);
+            let extent = pattern.extent(root, roots);
+            let PatternExtent { mut starts, depth, is_of_contents, tail, is_by_name } = extent;
+            let known = found.len();
             let in_copies: Vec<PathBuf> =
                 starts.iter().filter_map(|start| Some(copies.counterpart(start)?.0)).collect();
             starts.extend(in_copies);
@@ -98,6 +105,9 @@ impl HiddenFiles {
                         )
                     });
                 }
+            }
+            if !is_by_name {
+                by_directory.extend_from_slice(&found[known..]);
             }
             let is_here = |path: &PathBuf| here.starts_with(path);
             if found.iter().any(is_here) {
@@ -115,8 +125,57 @@ impl HiddenFiles {
             let why = "rules deny reading more files than a sandbox can hide";
             why_not_all.get_or_insert_with(|| why.to_owned());
         }
-        Self { paths: found, why_not_all }
+        by_directory.retain(|path| found.contains(path));
+        Self { paths: found, by_directory, why_not_all }
     }
+}
+
+/// The hidden files of the last command, for the further commands of the same answer.
+///
+/// Between two commands in a sandbox no file with denied contents can appear that the first
+/// one could not have read, and hidden files cannot be copied or linked. They can be moved
+/// with a directory, so that each must be where it was.
+#[derive(Debug, Default)]
+pub(super) struct LastHidden(Mutex<Option<(HiddenFiles, Vec<FileId>)>>);
+
+/// The device and number of a file; `None` if there is none.
+type FileId = Option<(u64, u64)>;
+
+impl LastHidden {
+    /// Returns the files of the last command, or those that `find` finds.
+    pub(super) fn get_or_find(&self, find: impl FnOnce() -> HiddenFiles) -> HiddenFiles {
+        let mut last = self.lock();
+        if let Some((files, ids)) = &*last
+            && file_ids(&files.paths) == *ids
+        {
+            return files.clone();
+        }
+        let files = find();
+        *last = Some((files.clone(), file_ids(&files.paths)));
+        files
+    }
+
+    /// Forgets them, because anything may change now.
+    pub(super) fn clear(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(HiddenFiles, Vec<FileId>)>> {
+        // It is put in whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Another policy may have other rules.
+impl Clone for LastHidden {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {
+    let id = |path: &PathBuf| path.symlink_metadata().ok().map(|it| (it.dev(), it.ino()));
+    paths.iter().map(id).collect()
 }
 
 impl DenialSearch<'_> {
@@ -219,7 +278,7 @@ mod tests {
         let rule = Rule::parse(rule, Some(&place.join("home"))).unwrap();
         let rules = [Sourced { rule, source: Source::User }];
         let roots = [place.join("work")];
-        let HiddenFiles { paths, why_not_all } =
+        let HiddenFiles { paths, by_directory: _, why_not_all } =
             HiddenFiles::find(rules.iter(), &roots, &Copies::default());
         let below =
             |path: &PathBuf| path.strip_prefix(&place).unwrap().to_str().unwrap().to_owned();

@@ -22,6 +22,7 @@ use serde_json::Value;
 use super::copies::Copies;
 use super::explained::Explained;
 use super::hard_links;
+use super::hidden::LastHidden;
 use super::mode::Holding;
 use super::named::GitConfigFiles;
 use super::path_pattern::escape_path;
@@ -57,6 +58,8 @@ pub struct Policy {
     guarded: Arc<[PathBuf]>,
     /// Files that git's configuration names; git is asked on first use.
     named: Arc<GitConfigFiles>,
+    /// Files that are hidden from the commands of one answer.
+    hidden: LastHidden,
     copies: Copies,
     /// Whether the rules that allow were written for another machine.
     is_governed: bool,
@@ -95,6 +98,7 @@ impl Policy {
             roots: roots.into(),
             guarded: [].into(),
             named: Arc::default(),
+            hidden: LastHidden::default(),
             copies: Copies::default(),
             is_governed: false,
             secrets: Arc::default(),

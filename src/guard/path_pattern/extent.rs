@@ -18,6 +18,8 @@ pub(in crate::guard) struct PatternExtent {
     /// Number of names at the end of a directory's path that decide whether an entry of the
     /// directory matches; `None` if all of them do.
     pub(in crate::guard) tail: Option<usize>,
+    /// True if only the name of a match decides, in whatever directory of the workspace.
+    pub(in crate::guard) is_by_name: bool,
 }
 
 impl PathPattern {
@@ -56,7 +58,8 @@ impl PathPattern {
             }
             _ => None,
         };
-        PatternExtent { starts, depth, is_of_contents, tail }
+        let is_by_name = is_anywhere && tail == Some(0);
+        PatternExtent { starts, depth, is_of_contents, tail, is_by_name }
     }
 }
 
@@ -99,7 +102,8 @@ mod tests {
             let pattern_of = PathPattern::parse(pattern, Some(&root)).unwrap();
             let starts = starts.iter().map(|it| root.join(it)).collect();
             let found = pattern_of.extent(&root, &roots);
-            let expected = PatternExtent { starts, depth, is_of_contents, tail: found.tail };
+            let (tail, is_by_name) = (found.tail, matches!(pattern, "**/*.pem"));
+            let expected = PatternExtent { starts, depth, is_of_contents, tail, is_by_name };
             assert_eq!(found, expected, "{pattern}");
         };
         check("a/b", &["a/b"], Some(0), false);

@@ -8,7 +8,7 @@ use crate::guard::explained::Explained;
 use crate::guard::hidden::HiddenFiles;
 use crate::guard::shell::{self, CommandFiles};
 use crate::guard::subjects::Subjects;
-use crate::guard::{Ask, CommandBounds, Decision, paths, run_later};
+use crate::guard::{Ask, CommandBounds, Decision, Effect, paths, run_later};
 use crate::path_text;
 
 /// Bounds of one command, as far as they are known.
@@ -28,8 +28,9 @@ impl Policy {
     }
 
     fn find_bounds(&self) -> FoundBounds {
-        let HiddenFiles { paths: hidden, why_not_all: why_not_hidden } =
-            HiddenFiles::find(self.denials(), &self.roots, &self.copies);
+        let find = || HiddenFiles::find(self.denials(), &self.roots, &self.copies);
+        let HiddenFiles { paths: hidden, by_directory: unmovable, why_not_all: why_not_hidden } =
+            self.hidden.get_or_find(find);
         let roots: Vec<PathBuf> =
             self.roots.iter().map(|root| paths::resolved(root, Path::new("."))).collect();
         let (named, why_not_kept) = match self.named.files(&self.roots) {
@@ -46,37 +47,61 @@ impl Policy {
         kept.retain(|path| roots.iter().any(|root| path.starts_with(root) && path != root));
         kept.sort();
         kept.dedup();
-        let bounds = CommandBounds { hidden, kept, versions: self.named.versions(self.root()) };
+        let versions = self.named.versions(self.root());
+        let bounds = CommandBounds { hidden, unmovable, kept, versions };
         FoundBounds { bounds, why_not_hidden, why_not_kept }
     }
 
-    /// Gives a command that runs its bounds. One that a rule allows is asked about if a
-    /// rule that denies reading cannot be held, or what git runs later is not known.
+    /// Begins the calls of another answer: what is hidden from commands is looked for again.
+    pub fn begin_batch(&self) {
+        self.hidden.clear();
+    }
+
+    /// Gives a command that a sandbox will hold its bounds. One that a rule allows is asked
+    /// about if a rule that denies reading cannot be held, or what git runs later is not
+    /// known.
     pub(super) fn bounded(&self, call: &Call<'_>, mut explained: Explained) -> Explained {
-        let (Some(gate), "Bash") = (&self.gate, call.tool) else { return explained };
-        let (allowed, is_sandboxed) = match &mut explained.decision {
-            Decision::Allow(allowed) => {
-                let is_sandboxed = allowed.access == Some(Access::WorkspaceWrite);
-                (allowed, is_sandboxed)
-            }
-            Decision::Ask(ask) => (&mut ask.allowed, false),
+        let access = match &explained.decision {
+            Decision::Allow(allowed) => allowed.access.filter(|_| call.tool == "Bash"),
+            Decision::Ask(_) => None,
             Decision::Deny { reason: _ } => return explained,
         };
-        let FoundBounds { bounds, why_not_hidden, why_not_kept } = self.find_bounds();
-        allowed.bounds = bounds.clone();
-        if !is_sandboxed {
+        let (Some(gate), Some(access @ (Access::ReadOnly | Access::WorkspaceWrite))) =
+            (&self.gate, access)
+        else {
+            self.forget_hidden(call.effect);
             return explained;
-        }
-        let why = match gate.sandbox.holds() {
-            true => why_not_hidden.or(why_not_kept),
-            false if self.denies_reading() => self.why_unsure_of_reading(call),
-            false => None,
         };
-        let Some(reason) = why else { return explained };
+        let is_held = gate.sandbox.holds();
+        let mut why = None;
+        if is_held {
+            let FoundBounds { bounds, why_not_hidden, why_not_kept } = self.find_bounds();
+            if let Decision::Allow(allowed) = &mut explained.decision {
+                allowed.bounds = Some(bounds);
+            }
+            why = why_not_hidden.or(why_not_kept);
+        } else {
+            self.forget_hidden(call.effect);
+            if self.denies_reading() {
+                why = self.why_unsure_of_reading(call);
+            }
+        }
+        let Some(reason) = why.filter(|_| access == Access::WorkspaceWrite) else {
+            return explained;
+        };
+        self.forget_hidden(call.effect);
         // No rule that allows answers for one that denies.
-        let mut ask = Ask { is_sparable: false, ..self.ask(reason, Vec::new(), call, None) };
-        ask.allowed.bounds = bounds;
+        let ask = Ask { is_sparable: false, ..self.ask(reason, Vec::new(), call, None) };
         Explained::ask(ask, None)
+    }
+
+    /// Has the next command look for hidden files again if a call without a sandbox may
+    /// create some.
+    fn forget_hidden(&self, effect: Effect) {
+        match effect {
+            Effect::Reads | Effect::Asks | Effect::Fetches => {}
+            Effect::Edits | Effect::Executes | Effect::Delegates => self.hidden.clear(),
+        }
     }
 
     fn denies_reading(&self) -> bool {

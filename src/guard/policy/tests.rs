@@ -617,6 +617,57 @@ mod unasked {
         assert!(bare(Mode::DontAsk).starts_with(&format!("deny: {why}")));
     }
 
+    /// Returns what is hidden from a command, below the root; `None` if nobody looked.
+    fn hidden(policy: &Policy, command: &str) -> Option<Vec<String>> {
+        let (tool, effect, arguments) = bash(command);
+        let allowed = match policy.decide(tool, effect, &arguments) {
+            Decision::Allow(allowed) => allowed,
+            Decision::Ask(ask) => ask.allowed,
+            Decision::Deny { reason } => panic!("{reason}"),
+        };
+        let root = paths::resolved(policy.root(), Path::new("."));
+        let below = |path: PathBuf| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+        Some(allowed.bounds?.hidden.into_iter().map(below).collect())
+    }
+
+    #[test]
+    fn hidden_files_are_looked_for_once_an_answer_and_only_for_what_a_sandbox_holds() {
+        let project = Project::new();
+        let given = || Rules {
+            allow: rules(&["Bash(touch *)"]),
+            deny: rules(&["Read(**/.env)"]),
+            ask: Vec::new(),
+        };
+        let put = |name: &str| std::fs::write(project.root().join(name), "").unwrap();
+        let some = |names: &[&str]| Some(names.iter().map(|it| (*it).to_owned()).collect());
+        put(".env");
+        let free = project.policy(Mode::Default, given(), false);
+        let yolo = project.policy(Mode::BypassPermissions, given(), true);
+        for (policy, command) in [(&free, "touch x"), (&yolo, "touch x")] {
+            assert_eq!(hidden(policy, command), None);
+        }
+        let policy = project.policy(Mode::AcceptEdits, given(), true);
+        assert_eq!(hidden(&policy, "make x"), None);
+        assert_eq!(hidden(&policy, "touch x"), some(&[".env"]));
+        put("src/.env");
+        assert_eq!(hidden(&policy, "touch x"), some(&[".env"]));
+        policy.begin_batch();
+        assert_eq!(hidden(&policy, "touch x"), some(&[".env", "src/.env"]));
+        // What runs without a sandbox can put one there, and so can an edit.
+        put("home/.env");
+        assert_eq!(hidden(&policy, "make x"), None);
+        let all = some(&[".env", "home/.env", "src/.env"]);
+        assert_eq!(hidden(&policy, "touch x"), all);
+        put("secrets/.env");
+        let (tool, effect, arguments) = edit("src/new");
+        assert!(matches!(policy.decide(tool, effect, &arguments), Decision::Allow(_)));
+        let all = some(&[".env", "home/.env", "secrets/.env", "src/.env"]);
+        assert_eq!(hidden(&policy, "touch x"), all);
+        // A directory has been moved.
+        std::fs::rename(project.root().join("secrets"), project.root().join("t")).unwrap();
+        assert_eq!(hidden(&policy, "touch x"), some(&[".env", "home/.env", "src/.env", "t/.env"]));
+    }
+
     #[test]
     fn it_is_bounded_as_a_reader_though_a_rule_would_allow_more() {
         let project = Project::new();

@@ -86,7 +86,7 @@ const OF_WORKTREES: &[u8] = b"worktreeConfig";
 
 impl Layout {
     pub(super) fn new(access: Access, place: &Place<'_>, settings: &Settings) -> Self {
-        let CommandBounds { hidden, kept, versions } = place.bounds;
+        let CommandBounds { hidden, unmovable, kept, versions } = place.bounds;
         let (denied, versions) = (hidden.clone(), versions.clone());
         let mut layout = Self { denied, versions, ..Self::default() };
         let home = settings.home.as_deref().and_then(|home| home.canonicalize().ok());
@@ -117,6 +117,7 @@ impl Layout {
             }
         }
         roots.iter().for_each(|root| layout.show_repository(root, home.as_deref()));
+        unmovable.iter().for_each(|path| layout.fix_directories(path));
         layout.close_protected();
         layout.views.remove(Path::new("/"));
         layout
@@ -263,6 +264,17 @@ impl Layout {
             }
         }
         self.hide_denied();
+    }
+
+    /// Makes the directories above a path in a writable one places of their own, so that
+    /// none can be moved, and the path with it.
+    fn fix_directories(&mut self, path: &Path) {
+        let above = path.ancestors().skip(1).take_while(|above| !self.views.contains_key(*above));
+        let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
+        let view = path.ancestors().skip(1).find_map(|above| self.views.get(above).copied());
+        if view == Some(View::Writable) {
+            self.views.extend(above.into_iter().map(|directory| (directory, View::Writable)));
+        }
     }
 
     /// Hides what rules deny to read, with all that is in it.

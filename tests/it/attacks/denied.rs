@@ -155,6 +155,37 @@ fn no_other_name_shows_a_denied_file_to_the_next_command() {
 }
 
 #[test]
+fn a_directory_with_a_denied_file_is_not_moved_away_from_its_rule() {
+    for (rule, moves) in [
+        ("Read(keys/deep/k)", &["mv keys other", "mv keys/deep keys/other"][..]),
+        ("Read(keys/**/k)", &["mv keys other"]),
+        ("Read(keys/*/k)", &["mv keys src/other", "mv keys/deep other"]),
+        ("Read(**/deep/k)", &["mv keys/deep keys/other"]),
+        ("Read(**/k)", &["mv keys other", "mv keys/deep other"]),
+    ] {
+        for (backend, way) in
+            ["bwrap", "landlock"].into_iter().flat_map(|it| moves.iter().map(move |way| (it, way)))
+        {
+            let place = Place::new();
+            configure(&place, &format!("deny = [\"{rule}\"]"));
+            place.write("keys/deep/k", "SECRET");
+            place.write("src/a", "");
+            let Some(said) = sandboxed(&place, backend, way) else { continue };
+            let next = sandboxed(&place, backend, "cat $(find . -name k)");
+            let next = next.expect("the backend is there");
+            assert!(!next.contains("SECRET"), "{backend}, {rule}: {way}: {said}{next}");
+        }
+    }
+    // The same where one answer has both commands.
+    let place = Place::new();
+    configure(&place, "allow = [\"Bash\"]\ndeny = [\"Read(**/k)\"]");
+    place.write("keys/deep/k", "SECRET");
+    for output in agent(&place, &["mv keys other", "cat $(find . -type f)"], &[]) {
+        assert!(!output.contains("SECRET"), "{output}");
+    }
+}
+
+#[test]
 fn a_link_to_a_directory_shows_nothing_that_is_denied_by_its_path() {
     for (rule, command) in [
         ("Read(**/link/**)", "cat src/link/k"),

@@ -129,6 +129,7 @@ impl Desk {
     ) -> Result<String, String> {
         let (_, tool) = self.tools.find(tool).expect("the tool is known");
         let Allowed { places, script, bounds, .. } = allowed;
+        let bounds = bounds.unwrap_or_default();
         let granted =
             Granted { id: "call_1".into(), confinement: Confinement::NONE, script, places, bounds };
         match tool.run(unit, &granted, arguments).await {
