@@ -35,6 +35,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{HookEvent, HookOutcome, HookRan, SessionId};
+use crate::guard::SearchPath;
 use crate::message::CallId;
 use crate::tool_name::OtherNames;
 
@@ -47,6 +48,7 @@ pub use footing::Footing;
 pub use matcher::Matcher;
 pub use occasion::{CallFacts, Occasion, Source, Who};
 pub use process::OUTPUT_CAP;
+pub(crate) use remedy::missing_program;
 pub use settings::{Brought, HOOKS_CAP, LIMIT_CAP, Parsed, parse, parse_callbacks};
 pub use unawaited::{UNAWAITED_CAP, UNAWAITED_GRACE};
 
@@ -184,6 +186,9 @@ pub struct Setting {
     pub shell: Arc<str>,
     /// Their whole environment.
     pub variables: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    /// The `PATH` that tine was started with. That of `variables` has no directory of the
+    /// workspace.
+    pub search: SearchPath,
     /// Whether there is anybody who can be asked and told something.
     pub has_people: bool,
 }
@@ -379,7 +384,8 @@ impl Asking<'_> {
             Ended::Exited { status, .. } => status.code(),
             Ended::TimedOut { .. } | Ended::Cancelled | Ended::NotStarted(_) => None,
         };
-        let remedy = remedy::find_remedy(&ended, command, &order.directory);
+        let places = remedy::Places { directory: &order.directory, search: &self.setting.search };
+        let remedy = remedy::find_remedy(&ended, command, &places);
         let is_repeated = ended.repeats(input);
         let reply = Reply::of_command(self.hook.event, ended, self.hook.limit);
         let reply = if is_repeated { reply.without_grants(self.hook.event) } else { reply };

@@ -258,6 +258,7 @@ impl Start {
         let head = self.head();
         let (resumed, log) = self.open_log(&head)?;
         let kit = &self.kit;
+        parts::warn_of_path(kit);
         name_session(self.name.as_ref(), &kit.directory, kit.is_kept);
         if let Err(error) = kit.sandbox.clean_up() {
             super::say(&format!("warning: cannot clean up after sandboxes: {error}"));

@@ -64,7 +64,8 @@ pub enum GitError {
     #[error("git was not found; install it or put it on the PATH")]
     GitMissing,
     /// The only git on the `PATH` is in the workspace.
-    #[error("{} is not run, because it is in the workspace; put another git on the PATH", .path.display())]
+    #[error("`{}` is not run, because its directory, an entry of PATH, is in the workspace; \
+             put a git that is elsewhere on the PATH", .path.display())]
     GitOfWorkspace {
         /// The program.
         path: PathBuf,

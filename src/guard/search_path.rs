@@ -7,6 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::shell::is_executable;
 use crate::real_path;
 
 /// Directories of a `PATH` that has no others. Without any, the system would look in
@@ -37,6 +38,38 @@ impl SearchPath {
         Self { outside, inside }
     }
 
+    /// Returns a program of this name that only a directory in the workspace has.
+    #[must_use]
+    pub fn only_inside(&self, program: &str) -> Option<PathBuf> {
+        let find = |directories: &[PathBuf]| {
+            let files = directories.iter().map(|directory| directory.join(program));
+            files.filter(|file| is_executable(file)).find(|file| file.is_absolute())
+        };
+        let is_name = !program.is_empty() && !program.contains('/');
+        let inside = find(&self.inside).filter(|_| is_name)?;
+        find(&self.outside).is_none().then_some(inside)
+    }
+
+    /// Returns what to say of a program that only the workspace has, and how to name it
+    /// there, for example "as `command`".
+    #[must_use]
+    pub fn explain(&self, program: &str, how: &str) -> Option<String> {
+        let file = self.only_inside(program)?;
+        let entry = file.parent().unwrap_or(&file).display().to_string();
+        Some(format!(
+            "`{program}` is only in `{entry}`, an entry of `PATH` in the workspace, where tine does \
+             not look for programs; give its absolute path, `{}`, {how}",
+            file.display()
+        ))
+    }
+
+    /// Returns the existing directories that are left out.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<&Path> {
+        let exists = |directory: &&Path| directory.is_absolute() && directory.is_dir();
+        self.inside.iter().map(PathBuf::as_path).filter(exists).collect()
+    }
+
     /// Returns the `PATH` without the workspace.
     #[must_use]
     pub fn without_workspace(&self) -> OsString {
@@ -50,7 +83,7 @@ impl SearchPath {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -88,6 +121,23 @@ mod tests {
             let expected = if is_inside { "/bin".into() } else { path };
             assert_eq!(found.without_workspace(), OsString::from(expected), "{entry}");
         }
+        let path = format!("{}:{}", at("work/bin"), at("work-tools"));
+        let search = SearchPath::split(OsStr::new(&path), &[at("work").into()]);
+        assert_eq!(search.left_out(), [root.join("work/bin")]);
+        for (directory, name) in
+            [("work/bin", "here"), ("work/bin", "both"), ("work-tools", "both")]
+        {
+            let file = root.join(directory).join(name);
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        assert_eq!(search.only_inside("here"), Some(root.join("work/bin/here")));
+        for name in ["both", "nowhere", "", "work/bin/here", "../bin/here"] {
+            assert_eq!(search.only_inside(name), None, "{name}");
+        }
+        let said = search.explain("here", "as `command`").unwrap();
+        assert!(said.contains(&format!("`{}`, an entry of `PATH`", at("work/bin"))), "{said}");
+        assert!(said.ends_with(&format!("`{}`, as `command`", at("work/bin/here"))), "{said}");
         let nothing = SearchPath::split(OsStr::new("."), std::slice::from_ref(&work));
         assert_eq!(nothing.without_workspace(), OsStr::new(USUAL));
     }

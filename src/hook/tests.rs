@@ -16,6 +16,7 @@ fn setting() -> Setting {
         transcript: None,
         shell: "sh".into(),
         variables: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        search: crate::guard::SearchPath::default(),
         has_people: false,
     }
 }

@@ -26,8 +26,7 @@ use super::entry::Launch;
 use super::link::{Channel, FarEnds, MESSAGE_CAP, channel};
 use crate::guard::SearchPath;
 use crate::guard::sandbox::Variables;
-use crate::guard::shell::is_executable;
-use crate::hook::Footing;
+use crate::hook::{Footing, missing_program};
 use crate::reaper;
 
 /// How long a server may take to end once its input has: most do at once.
@@ -95,7 +94,7 @@ impl Program {
         let (channel, far) = channel();
         let stop = CancellationToken::new();
         // Whoever waits for the end of all servers waits for this one, too.
-        let living = tasks.spawn(live(child, far, stop.clone()));
+        let living = tasks.spawn(live(child, far, stop.clone(), search));
         Ok((channel, Self { stop: stop.drop_guard(), living }))
     }
 
@@ -143,15 +142,23 @@ impl<'a> Started<'a> {
 
 /// Says of a program that only the workspace has why it is not started.
 fn explain(error: io::Error, program: &str, search: Option<&SearchPath>) -> io::Error {
-    let is_name = error.kind() == io::ErrorKind::NotFound && !program.contains('/');
-    let inside = search.filter(|_| is_name).into_iter().flat_map(|search| &search.inside);
-    match inside.map(|directory| directory.join(program)).find(|file| is_executable(file)) {
-        Some(file) => io::Error::other(format!(
-            "`PATH` only has `{}`, which is in the workspace; give its path as the command",
-            file.display()
-        )),
-        None => error,
-    }
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let search = search.filter(|_| is_missing);
+    search.and_then(|it| it.explain(program, AS_COMMAND)).map_or(error, io::Error::other)
+}
+
+/// Where the configuration of a server names a program.
+const AS_COMMAND: &str = "as `command` in the configuration";
+
+/// Exit status of `env` and of shells that do not find a program.
+const NOT_FOUND: i32 = 127;
+
+/// Says of a program that a server did not find, by its last words, that only the workspace
+/// has it.
+fn explain_end(status: ExitStatus, words: &str, search: &SearchPath) -> Option<String> {
+    let is_missing = status.code() == Some(NOT_FOUND);
+    let program = missing_program(words).filter(|_| is_missing)?;
+    search.explain(program, "in the server's command or script")
 }
 
 /// Why lines are not read any more.
@@ -164,7 +171,12 @@ pub(super) enum Over {
     Unheard,
 }
 
-async fn live(mut child: Child, far: FarEnds, stop: CancellationToken) -> String {
+async fn live(
+    mut child: Child,
+    far: FarEnds,
+    stop: CancellationToken,
+    search: Option<SearchPath>,
+) -> String {
     let group = Group::of(&child);
     let FarEnds { received, said } = far;
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -188,9 +200,11 @@ async fn live(mut child: Child, far: FarEnds, stop: CancellationToken) -> String
         (Over::Closed | Over::Unheard, Some(status)) => format!("it ended: {status}"),
         (Over::Closed | Over::Unheard, None) => "it did not end".to_owned(),
     };
-    match words.as_str() {
-        "" => how,
-        words => format!("{how}; its last words: {words}"),
+    let missing = status.zip(search).and_then(|(status, it)| explain_end(status, &words, &it));
+    match (missing, words.as_str()) {
+        (Some(missing), _) => format!("{how}; {missing}"),
+        (None, "") => how,
+        (None, words) => format!("{how}; its last words: {words}"),
     }
 }
 

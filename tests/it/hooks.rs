@@ -525,6 +525,7 @@ fn setting() -> hook::Setting {
         transcript: None,
         shell: "sh".into(),
         variables: vec![("PATH".into(), std::env::var_os("PATH").expect("there is one"))],
+        search: tine::guard::SearchPath::default(),
         has_people: false,
     }
 }
@@ -829,4 +830,37 @@ async fn every_request_is_rendered_from_the_events_before_it_with_what_hooks_add
         matches!(&event.kind, EventKind::HookRan(ran) if ran.decision == Some(HookDecision::Deny))
     });
     assert_eq!(denied.count(), 3);
+}
+
+#[test]
+fn a_hook_that_only_the_workspace_has_is_named_with_its_entry_of_path() {
+    let script = json!({ "units": { "main": [
+        { "calls": [{ "name": "Bash", "arguments": { "command": "true" } }] },
+        { "text": "done" },
+    ] } });
+    let place = Place::new();
+    let model = place.script("script.json", &script);
+    let bin = place.work().join(".local/bin");
+    executable(&bin.join("gate"), "#!/bin/sh\n");
+    executable(&bin.join("run"), "#!/usr/bin/env gate\n");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("there is a PATH"));
+    let warning =
+        format!("warning: hooks and MCP servers do not find programs in `{}`", bin.display());
+    let run = |settings: &Value| {
+        let settings = settings.to_string();
+        let flags = ["-p", "go", "-m", &model, "-o", "stream-json", "--settings", &settings];
+        place.tine(flags).env("PATH", &path).run()
+    };
+    for command in ["gate".to_owned(), bin.join("run").display().to_string()] {
+        let finished = run(&one("PreToolUse", &command));
+        let why = format!(
+            "`gate` is only in `{bin}`, an entry of `PATH` in the workspace, where tine does not look \
+             for programs; give its absolute path, `{bin}/gate`, in the hook's command",
+            bin = bin.display()
+        );
+        assert!(finished.stdout.contains(&why), "{command}: {finished:?}");
+        assert_eq!(finished.stderr.matches(&warning).count(), 1, "{finished:?}");
+    }
+    let finished = run(&json!({}));
+    assert!(!finished.stderr.contains("PATH"), "{finished:?}");
 }

@@ -16,7 +16,7 @@ use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
 use crate::front_matter::Problem;
-use crate::guard::{Decision, Effect, Mode, Policy};
+use crate::guard::{Decision, Effect, Mode, Policy, SearchPath};
 use crate::hook::{self, Hooks, Setting};
 use crate::json_text;
 use crate::model::http::exchange::{Exchanges, Pace};
@@ -200,16 +200,39 @@ fn answer_schema(flags: &RunFlags) -> Result<Option<Arc<AnswerSchema>>, Refusal>
 /// Returns the hooks of a run.
 pub(super) fn hooks(kit: &Kit, has_people: bool) -> Hooks {
     let inherited = kit.environment.inherited.without(&kit.config.secret_variables());
-    let inherited = inherited.without_workspace(&whole_workspace(kit.policy.roots()));
+    let workspace = whole_workspace(kit.policy.roots());
+    let search = inherited.path().map(|path| SearchPath::split(path, &workspace));
+    let inherited = inherited.without_workspace(&workspace);
     let project = repository_root(&kit.root).unwrap_or_else(|| kit.root.clone());
     let setting = Setting {
         session: kit.session.clone(),
         transcript: kit.is_kept.then(|| kit.directory.join(session::dirs::LOG)),
         shell: kit.sandbox.shell().into(),
         variables: hook::environment(&inherited, &project),
+        search: search.unwrap_or_default(),
         has_people,
     };
     Hooks::new(kit.hooks.clone(), setting).naming(kit.servers.other_names().clone())
+}
+
+/// Says which entries of `PATH` are in the workspace, if tine may look for programs there.
+pub(super) fn warn_of_path(kit: &Kit) {
+    if kit.hooks.is_empty() && kit.servers.is_empty() {
+        return;
+    }
+    let Some(path) = kit.environment.inherited.path() else { return };
+    let search = SearchPath::split(path, &whole_workspace(kit.policy.roots()));
+    let left_out = search.left_out();
+    if left_out.is_empty() {
+        return;
+    }
+    let entries: Vec<String> = left_out.iter().map(|it| format!("`{}`", it.display())).collect();
+    say(&format!(
+        "warning: hooks and MCP servers do not find programs in {}: entries of `PATH` in the workspace \
+         are left out, because an agent may write there\n\
+         hint: give such a program by its absolute path, or work in a directory further down",
+        entries.join(", ")
+    ));
 }
 
 /// Tells whether a tool is meant by a name.

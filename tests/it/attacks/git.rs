@@ -94,7 +94,8 @@ fn a_git_of_the_workspace_is_not_run() {
     }
     let refused = repository.place.tine(["review"]).env("PATH", &bin.display().to_string()).run();
     let words = format!(
-        "error: {}/git is not run, because it is in the workspace; put another git on the PATH\n",
+        "error: `{}/git` is not run, because its directory, an entry of PATH, is in the workspace; \
+         put a git that is elsewhere on the PATH\n",
         bin.display()
     );
     assert!(refused.exits(42).stderr.contains(&words));

@@ -343,6 +343,19 @@ fn a_program_that_only_the_workspace_has_is_named() {
     let config = config(&json!({ "x": { "command": "served" } }));
     let tine = place.tine(["mcp", "list", "--mcp-config", &config]).env("PATH", &path);
     let said = tine.run().exits(1).stdout;
-    let why = format!("`PATH` only has `{}/served`, which is in the workspace", bin.display());
-    assert!(said.contains(&why), "{said}");
+    let bin = bin.display();
+    let why = |program: &str| {
+        let entry = format!("`{program}` is only in `{bin}`, an entry of `PATH` in the workspace");
+        let remedy = format!("give its absolute path, `{bin}/{program}`, ");
+        [entry, remedy]
+    };
+    assert!(why("served").iter().all(|it| said.contains(it)), "{said}");
+    assert!(said.contains("as `command` in the configuration"), "{said}");
+    // One that `env` has to find.
+    let script = place.root().join("script");
+    executable(&script, "#!/usr/bin/env served\n");
+    let config = super::config(&json!({ "x": { "command": script } }));
+    let tine = place.tine(["mcp", "list", "--mcp-config", &config]).env("PATH", &path);
+    let said = tine.run().exits(1).stdout;
+    assert!(why("served").iter().all(|it| said.contains(it)), "{said}");
 }
