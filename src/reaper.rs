@@ -5,13 +5,18 @@
 //! all processes with tine's tag. If tine ends by itself, it says so before, and what commands have
 //! left in the background goes on, as their outputs say.
 //!
-//! The tag is a random number in the resource limit `RLIMIT_RTTIME`, which bounds processes with
+//! The tag is a number in the resource limit `RLIMIT_RTTIME`, which bounds processes with
 //! real-time scheduling only; the number is so large that no process reaches it. A process inherits
 //! the limits of its parent, also after `setsid`, after a double fork, with an empty environment and
 //! in a namespace of its own. It cannot raise a hard limit, and the sandbox refuses to change this
 //! one at all. A process without a sandbox that changes this limit itself is not found.
+//!
+//! The soft limit names the tine that has started a process and the tine around that one, and says
+//! which of the two have started it by a command. The hard limit names the outermost tine. So a tine
+//! knows all within it: the outermost one by the hard limit, any other one by the soft limits of
+//! what it and the tines that it has started have started in turn. What is further within ends by
+//! its own reaper, which is why a reaper takes its soft tag off.
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
@@ -22,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
@@ -32,13 +38,23 @@ const NAME: &str = "tine-reaper";
 /// The argument that makes a process a reaper. The tag follows.
 const ARGUMENT: &str = "--reap";
 
-/// Number of random bits of a tag.
-const TAG_BITS: u32 = 40;
+/// Number of bits that name a tine among those within the same outermost one.
+const NAME_BITS: u32 = 28;
+const NAME_MASK: u64 = (1 << NAME_BITS) - 1;
 
-/// Hard limits that are tags have this bit and the tag, soft limits the other one. In a tine that
-/// another tine has started only the soft limit is its own: a hard limit cannot be raised.
+/// Number of random bits that name an outermost tine.
+const ROOT_BITS: u32 = 60;
+
+/// Hard limits that are tags have this bit, soft limits the other one. In a tine that another tine
+/// has started only the soft limit is its own: a hard limit cannot be raised.
 const HARD_TAG: u64 = 1 << 62;
 const SOFT_TAG: u64 = 1 << 61;
+
+/// Bits of a soft limit: a command of the tine that it names, of the tine around that one, or of any
+/// further out has started the process.
+const BY_OWN_COMMAND: u64 = 1 << 56;
+const BY_COMMAND_AROUND: u64 = 1 << 57;
+const BY_COMMAND_FURTHER_OUT: u64 = 1 << 58;
 
 /// Time between SIGTERM and SIGKILL.
 const TERM_PATIENCE: Duration = Duration::from_millis(200);
@@ -50,11 +66,12 @@ const LOOK: Duration = Duration::from_millis(5);
 /// another one and ends while the table is read is missed together with that one.
 const EMPTY_ROUNDS: usize = 3;
 
-/// Upper bound on the time that processes are killed for. Only one that hangs in the kernel, or that
-/// belongs to another user by now, takes that long.
+/// Upper bound on the time that processes are killed for. Only one that hangs in the kernel takes
+/// that long.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The variable in the environment of commands, and of what they leave in the background.
+/// The variable in the environment of commands by which their processes are told from those of other
+/// commands.
 pub const COMMAND_VARIABLE: &str = "TINE_COMMANDS";
 
 /// Messages to the reaper before tine ends by itself.
@@ -74,9 +91,31 @@ static TAG: OnceLock<Option<Tag>> = OnceLock::new();
 /// The pipe to the reaper; `None` if none could be started.
 static PIPE: OnceLock<Option<ChildStdin>> = OnceLock::new();
 
-/// A number that all processes of one tine share.
+/// The limits that all processes of one tine have, but for the bits about commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tag(u64);
+struct Tag {
+    soft: u64,
+    hard: u64,
+    /// Whether no other tine has started this one.
+    is_outermost: bool,
+}
+
+/// What a process with the tag of a tine is to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Command,
+    /// A hook, a server, git, or what they have started.
+    Other,
+}
+
+/// A soft and a hard limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The soft limit.
+    pub soft: u64,
+    /// The hard limit.
+    pub hard: u64,
+}
 
 /// Tags this process and all processes that it starts later. Without this call, [`start`] does
 /// nothing.
@@ -95,6 +134,14 @@ pub fn start() {
             None
         }
     });
+}
+
+/// Returns the limits `RLIMIT_RTTIME` of a command, which say that it is one; `None` if this process
+/// has no tag.
+#[must_use]
+pub fn command_limits() -> Option<Limits> {
+    let Tag { soft, hard, is_outermost: _ } = (*TAG.get()?)?;
+    Some(Limits { soft: soft | BY_OWN_COMMAND, hard })
 }
 
 /// Starts the reaper for a program of the user's own: an editor, a line for the shell. If tine ends
@@ -144,7 +191,7 @@ pub fn ran_as_reaper(words: &[OsString]) -> bool {
 fn spawn(tag: Tag) -> io::Result<ChildStdin> {
     let mut child = Command::new("/proc/self/exe")
         .arg0(NAME)
-        .args([ARGUMENT, &tag.0.to_string()])
+        .args([ARGUMENT, &tag.to_text()])
         .env_clear()
         .current_dir("/")
         // What is sent to the group of tine does not reach it.
@@ -157,43 +204,43 @@ fn spawn(tag: Tag) -> io::Result<ChildStdin> {
 }
 
 fn reap(tag: Tag) {
-    // The end of tine is all that ends this process.
+    // The end of tine is all that ends this process, and the end of the outermost one.
     let _ = SigSet::all().thread_block();
+    let _ = setrlimit(Resource::RLIMIT_RTTIME, SOFT_TAG, tag.hard);
     let mut said = Vec::new();
     // What cannot be read has ended.
     let _ = io::stdin().read_to_end(&mut said);
-    let spared: fn(&[Pid]) -> HashSet<Pid> = match said.last() {
+    let ends: fn(Origin) -> bool = match said.last() {
         Some(&SPARE_ALL) => return,
-        Some(&ONLY_COMMANDS) => |all| {
-            let ours = background(all, false);
-            all.iter().filter(|process| !ours.contains(process)).copied().collect()
-        },
-        Some(_) => |all| background(all, true),
-        None => |_| HashSet::new(),
+        Some(&ONLY_COMMANDS) => |origin| origin == Origin::Command,
+        Some(_) => |origin| origin == Origin::Other,
+        None => |_| true,
     };
-    let find = || {
-        let mut found = tag.processes();
-        let spared = spared(&found);
-        found.retain(|process| !spared.contains(process));
-        found
-    };
+    end_all(|| tag.processes(ends), kill);
+}
+
+/// Ends processes until none is found, by SIGTERM first.
+fn end_all(find: impl Fn() -> Vec<Pid>, send: impl Fn(Pid, Option<Signal>) -> nix::Result<()>) {
+    // One that belongs to another user by now is not ours to end.
+    let is_ours = |process: &Pid| send(*process, None) != Err(Errno::EPERM);
+    let find = || find().into_iter().filter(is_ours).collect::<Vec<Pid>>();
     let asked = Instant::now();
-    let send = |signal| {
+    let end = |signal| {
         let found = find();
         for process in &found {
             // One that is gone has ended by itself.
-            let _ = kill(*process, signal);
+            let _ = send(*process, Some(signal));
         }
         found.is_empty()
     };
-    let mut is_gone = send(Signal::SIGTERM);
+    let mut is_gone = end(Signal::SIGTERM);
     while !is_gone && asked.elapsed() < TERM_PATIENCE {
         sleep(LOOK);
         is_gone = find().is_empty();
     }
     let mut empty = 0;
     while empty < EMPTY_ROUNDS && asked.elapsed() < KILL_PATIENCE {
-        empty = if send(Signal::SIGKILL) { empty + 1 } else { 0 };
+        empty = if end(Signal::SIGKILL) { empty + 1 } else { 0 };
         sleep(LOOK);
     }
 }
@@ -201,118 +248,194 @@ fn reap(tag: Tag) {
 impl Tag {
     /// Tags this process; `None` if its limits do not allow it.
     fn set() -> Option<Self> {
-        let random = std::hash::RandomState::new().build_hasher().finish();
-        let tag = Self(random >> (u64::BITS - TAG_BITS));
-        let (_, hard) = getrlimit(Resource::RLIMIT_RTTIME).ok()?;
-        let hard = if hard == RLIM_INFINITY { tag.hard() } else { hard };
-        setrlimit(Resource::RLIMIT_RTTIME, tag.soft(), hard).ok()?;
+        let random = || std::hash::RandomState::new().build_hasher().finish();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_RTTIME).ok()?;
+        let tag = Self::within(Limits { soft, hard }, random(), random());
+        setrlimit(Resource::RLIMIT_RTTIME, tag.soft, tag.hard).ok()?;
         Some(tag)
     }
 
+    /// Returns the tag of a tine that was started with these limits.
+    fn within(Limits { soft, hard }: Limits, name: u64, root: u64) -> Self {
+        let is_outermost = hard == RLIM_INFINITY;
+        let hard = if is_outermost { HARD_TAG | root >> (u64::BITS - ROOT_BITS) } else { hard };
+        // No tine is named 0: that of an outermost one is around it.
+        let name = (name & NAME_MASK).max(1);
+        let around = match !is_outermost && is_soft_tag(soft) {
+            true => soft,
+            false => 0,
+        };
+        let mut soft = SOFT_TAG | (around & NAME_MASK) << NAME_BITS | name;
+        if around & BY_OWN_COMMAND != 0 {
+            soft |= BY_COMMAND_AROUND;
+        }
+        if around & (BY_COMMAND_AROUND | BY_COMMAND_FURTHER_OUT) != 0 {
+            soft |= BY_COMMAND_FURTHER_OUT;
+        }
+        Self { soft, hard, is_outermost }
+    }
+
+    fn to_text(self) -> String {
+        format!("{}:{}:{}", self.soft, self.hard, self.is_outermost)
+    }
+
     fn from_text(text: &OsStr) -> Option<Self> {
-        text.to_str()?.parse().ok().map(Self)
+        let mut parts = text.to_str()?.split(':');
+        let mut number = || parts.next()?.parse().ok();
+        let (soft, hard) = (number()?, number()?);
+        Some(Self { soft, hard, is_outermost: parts.next()?.parse().ok()? })
     }
 
-    fn soft(self) -> u64 {
-        SOFT_TAG | self.0
-    }
-
-    fn hard(self) -> u64 {
-        HARD_TAG | self.0
-    }
-
-    /// Returns the processes with this tag that run, but for this one.
-    fn processes(self) -> Vec<Pid> {
+    /// Returns the processes with this tag that run and have such an origin, but for this one.
+    fn processes(self, has_origin: impl Fn(Origin) -> bool) -> Vec<Pid> {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
         let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let own = Pid::this();
-        ids.map(Pid::from_raw).filter(|id| *id != own && self.is_of(*id) && runs(*id)).collect()
+        let is_meant = |id: &Pid| *id != own && self.origin(*id).is_some_and(&has_origin);
+        ids.map(Pid::from_raw).filter(|id| is_meant(id) && runs(*id)).collect()
     }
 
-    fn is_of(self, process: Pid) -> bool {
-        let limits = std::fs::read_to_string(format!("/proc/{process}/limits"));
-        limits.is_ok_and(|limits| self.is_in(&limits))
+    /// Returns the origin of a process; `None` if it has not this tag.
+    fn origin(self, process: Pid) -> Option<Origin> {
+        let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).ok()?;
+        self.origin_of(limits_in(&limits)?)
     }
 
-    /// Returns whether the limits of a process are this tag's, as the kernel writes them.
-    fn is_in(self, limits: &str) -> bool {
-        let values = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"));
-        let mut values = values.into_iter().flat_map(str::split_whitespace);
-        let mut next = || values.next().and_then(|value| value.parse().ok());
-        next() == Some(self.soft()) || next() == Some(self.hard())
+    fn origin_of(self, limits: Limits) -> Option<Origin> {
+        let Limits { soft, hard } = limits;
+        if hard != self.hard {
+            return None;
+        }
+        let name = self.soft & NAME_MASK;
+        let is_by_command = match is_soft_tag(soft) {
+            true if soft & NAME_MASK == name => soft & BY_OWN_COMMAND != 0,
+            true if soft >> NAME_BITS & NAME_MASK == name => soft & BY_COMMAND_AROUND != 0,
+            true if self.is_outermost => soft & BY_COMMAND_FURTHER_OUT != 0,
+            false if self.is_outermost => false,
+            true | false => return None,
+        };
+        Some(if is_by_command { Origin::Command } else { Origin::Other })
     }
 }
 
-/// Returns which of these processes commands have left in the background, and what those have
-/// started. `if_hidden` says whether a process counts that hides its environment.
-fn background(processes: &[Pid], if_hidden: bool) -> HashSet<Pid> {
-    let has_mark = |process: &&Pid| {
-        let variables = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        if variables.is_empty() {
-            return if_hidden;
-        }
-        let name =
-            |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
-        variables
-            .split(|byte| *byte == 0)
-            .any(|it| name(it).as_deref() == Some(COMMAND_VARIABLE.as_bytes()))
+/// Returns whether a soft limit is a tag.
+fn is_soft_tag(soft: u64) -> bool {
+    soft & (SOFT_TAG | HARD_TAG | 1 << 63) == SOFT_TAG
+}
+
+/// Reads the limits of a process, as the kernel writes them.
+fn limits_in(text: &str) -> Option<Limits> {
+    let values = text.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    let mut values = values.split_whitespace();
+    let mut next = || match values.next()? {
+        "unlimited" => Some(RLIM_INFINITY),
+        value => value.parse().ok(),
     };
-    let mut found: HashSet<Pid> = processes.iter().filter(has_mark).copied().collect();
-    loop {
-        let is_child = |process: &&Pid| {
-            !found.contains(process)
-                && status(**process).is_some_and(|(_, parent)| found.contains(&parent))
-        };
-        let children: Vec<Pid> = processes.iter().filter(is_child).copied().collect();
-        if children.is_empty() {
-            return found;
-        }
-        found.extend(children);
-    }
+    Some(Limits { soft: next()?, hard: next()? })
 }
 
 /// Returns whether a process has not ended: one whose parent has not waited for it stays in the
 /// table.
 fn runs(process: Pid) -> bool {
-    status(process).is_some_and(|(state, _)| !matches!(state, b'Z' | b'X'))
+    state(process).is_some_and(|state| !matches!(state, b'Z' | b'X'))
 }
 
-/// Returns the state of a process, as one letter, and its parent.
-fn status(process: Pid) -> Option<(u8, Pid)> {
+/// Returns the state of a process, as one letter.
+fn state(process: Pid) -> Option<u8> {
     let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
     // The name of the program may hold anything; the fields follow it.
     let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let fields = std::str::from_utf8(&stat[end + 1..]).ok()?;
-    let mut fields = fields.split_whitespace();
-    let state = *fields.next()?.as_bytes().first()?;
-    Some((state, Pid::from_raw(fields.next()?.parse().ok()?)))
+    stat[end + 1..].iter().copied().find(|byte| !byte.is_ascii_whitespace())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const FREE: Limits = Limits { soft: RLIM_INFINITY, hard: RLIM_INFINITY };
+
+    fn limits(tag: Tag, is_command: bool) -> Limits {
+        let bit = if is_command { BY_OWN_COMMAND } else { 0 };
+        Limits { soft: tag.soft | bit, hard: tag.hard }
+    }
+
     #[test]
-    fn a_process_is_known_by_either_limit() {
-        let tag = Tag(0xAB_CDEF_0123);
-        let check = |soft: &str, hard: &str, expected| {
-            let limits = format!(
+    fn limits_are_read_as_the_kernel_writes_them() {
+        let read = |soft: &str, hard: &str| {
+            limits_in(&format!(
                 "Limit                     Soft Limit           Hard Limit           Units     \n\
                  Max realtime priority     0                    0                    \n\
                  Max realtime timeout      {soft:<20} {hard:<20} us        \n"
-            );
-            assert_eq!(tag.is_in(&limits), expected, "{limits}");
+            ))
         };
-        let (soft, hard) = (tag.soft().to_string(), tag.hard().to_string());
-        check(&soft, &hard, true);
-        // Another tine within this one, and this one within another.
-        check(&Tag(1).soft().to_string(), &hard, true);
-        check(&soft, &Tag(1).hard().to_string(), true);
-        check("1000000", &hard, true);
-        check("unlimited", "unlimited", false);
-        check(&hard, &soft, false);
-        check(&Tag(1).soft().to_string(), &Tag(1).hard().to_string(), false);
-        check("", "", false);
+        assert_eq!(read("unlimited", "unlimited"), Some(FREE));
+        assert_eq!(read("1000000", "unlimited"), Some(Limits { soft: 1_000_000, ..FREE }));
+        assert_eq!(read("", ""), None);
+        assert_eq!(limits_in(""), None);
+    }
+
+    #[test]
+    fn tines_know_what_they_and_the_tines_within_them_have_started() {
+        const ROOT: u64 = 0xABCD_EF01_2345_6780;
+        // The third was started by a hook of the second, the others by commands.
+        let first = Tag::within(FREE, 1, ROOT);
+        let second = Tag::within(limits(first, true), 2, ROOT + 0x10);
+        let third = Tag::within(limits(second, false), 3, ROOT + 0x20);
+        let fourth = Tag::within(limits(third, true), 4, ROOT + 0x30);
+        let stranger = Tag::within(FREE, 1, ROOT + 0x40);
+        let (command, other) = (Some(Origin::Command), Some(Origin::Other));
+        for (process, expected) in [
+            (limits(first, true), [command, None, None, None, None]),
+            (limits(first, false), [other, None, None, None, None]),
+            (limits(second, true), [command, command, None, None, None]),
+            (limits(second, false), [command, other, None, None, None]),
+            (limits(third, true), [command, other, command, None, None]),
+            (limits(third, false), [command, other, other, None, None]),
+            // The reaper of the third ends these if the second is killed.
+            (limits(fourth, true), [command, None, command, command, None]),
+            (limits(fourth, false), [command, None, command, other, None]),
+            (limits(stranger, true), [None, None, None, None, command]),
+            // A reaper, and a process that has changed its soft limit.
+            (Limits { soft: SOFT_TAG, ..limits(third, true) }, [other, None, None, None, None]),
+            (Limits { soft: 1_000_000, ..limits(third, true) }, [other, None, None, None, None]),
+            (FREE, [None; 5]),
+            (Limits { soft: limits(first, true).hard, ..FREE }, [None; 5]),
+        ] {
+            let tags = [first, second, third, fourth, stranger];
+            assert_eq!(tags.map(|tag| tag.origin_of(process)), expected, "{process:?}");
+        }
+        for tag in [first, second, fourth] {
+            assert_eq!(Tag::from_text(OsStr::new(&tag.to_text())), Some(tag));
+            assert!(tag.soft < tag.hard);
+        }
+        // A limit that is not tine's is kept.
+        let bound = Limits { soft: RLIM_INFINITY / 2, hard: RLIM_INFINITY / 2 };
+        assert_eq!(Tag::within(bound, 5, ROOT).hard, bound.hard);
+    }
+
+    #[test]
+    fn a_process_of_another_user_is_not_waited_for() {
+        let begun = Instant::now();
+        let ours = std::cell::Cell::new(true);
+        end_all(
+            || {
+                if ours.get() {
+                    vec![Pid::from_raw(1), Pid::from_raw(2)]
+                } else {
+                    vec![Pid::from_raw(1)]
+                }
+            },
+            |process, signal| match (process.as_raw(), signal) {
+                (1, Some(signal)) => panic!("{signal} for another user's"),
+                (1, None) => Err(Errno::EPERM),
+                (_, Some(_)) => {
+                    ours.set(false);
+                    Ok(())
+                }
+                (_, None) => Ok(()),
+            },
+        );
+        assert!(!ours.get() && begun.elapsed() < KILL_PATIENCE, "{:?}", begun.elapsed());
     }
 
     #[test]

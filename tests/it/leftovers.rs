@@ -227,33 +227,109 @@ fn the_background_of_commands_without_a_sandbox_ends_with_tine_unless_that_ends_
     Bounds::None.tine(&place, &script).expect("no bounds are needed").run().exits(0);
     let left = processes(&place.root(), 0);
     assert_eq!(left.len(), LEFT, "{left:?}");
-    for (id, _) in left {
-        kill(Pid::from_raw(id), Signal::SIGKILL).expect("it runs");
+    end_all(&left);
+    wait_for_none(&place);
+}
+
+/// Leaves processes in sessions of their own, whose environments tell nothing of where they
+/// come from.
+const STRANGERS: &str = "f=\"$PWD/watched\"; t=\"$(command -v tail)\"; \
+    for i in 1 2; do (setsid env -i A=b \"$t\" -f \"$f\" >/dev/null 2>&1 &); done; \
+    for i in 1 2; do (setsid env -i \"$t\" -f \"$f\" >/dev/null 2>&1 &); done; \
+    while test \"$(pgrep -cf \"tail -f $f\")\" -lt 4; do :; done";
+
+#[test]
+fn what_commands_leave_goes_on_whatever_it_does_to_its_environment() {
+    let place = Place::new();
+    let script = commands(&[STRANGERS]);
+    Bounds::None.tine(&place, &script).expect("no bounds are needed").run().exits(0);
+    let left = processes(&place.root(), 0);
+    assert_eq!(left.len(), LEFT, "{left:?}");
+    end_all(&left);
+    wait_for_none(&place);
+    // What hooks leave ends.
+    let hook = json!({ "type": "command", "command": STRANGERS, "timeout": 60 });
+    let hooks = json!({ "hooks": { "UserPromptSubmit": [{ "hooks": [hook] }] } }).to_string();
+    let place = Place::new();
+    place.write("watched", "");
+    let model = place.script("script.json", &commands(&[]));
+    let run = ["-p", "go", "-m", &model, "--permission-mode", "bypassPermissions"];
+    place.tine(run.iter().chain(&["--settings", &hooks])).run().exits(0);
+    wait_for_none(&place);
+}
+
+fn end_all(processes: &[(i32, String)]) {
+    for (id, _) in processes {
+        kill(Pid::from_raw(*id), Signal::SIGKILL).expect("it runs");
     }
+}
+
+/// Returns a command that runs a tine whose commands are these, and writes down its id.
+fn nested(place: &Place, name: &str, inner: &[&str]) -> String {
+    let model = place.script(&format!("{name}.json"), &commands(inner));
+    format!(
+        "'{}' -p go -m '{model}' --permission-mode bypassPermissions & inner=$!; \
+         echo $inner > {name}; wait",
+        env!("CARGO_BIN_EXE_tine")
+    )
+}
+
+fn id_of(place: &Place, name: &str) -> Pid {
+    let id = place.read(name).expect("it has started");
+    Pid::from_raw(id.trim().parse().expect("it is an id"))
+}
+
+#[test]
+fn of_tines_within_each_other_all_within_the_killed_one_end_and_no_other() {
+    for killed in ["outer", "1", "2", "3"] {
+        let place = Place::new();
+        let innermost = nested(&place, "3", &[LEAVES]);
+        let inner = nested(&place, "2", &[&innermost]);
+        let script = commands(&[&nested(&place, "1", &[&inner]), "tail -f \"$PWD/watched\""]);
+        let running = Bounds::None.tine(&place, &script).expect("no bounds are needed").start();
+        wait_for_all(&place, &running);
+        if killed == "outer" {
+            running.signal(Signal::SIGKILL);
+        } else {
+            kill(id_of(&place, killed), Signal::SIGKILL).expect("it runs");
+            // Those around it go on; the outermost one to its next command.
+            found("the next command", || {
+                let all = processes(&place.root(), running.id());
+                let watching = |(_, line): &&(i32, String)| line.trim_end().ends_with("/watched");
+                (all.iter().filter(watching).count() == 1).then_some(())
+            });
+            running.signal(Signal::SIGTERM);
+        }
+        running.wait();
+        wait_for_none(&place);
+    }
+}
+
+#[test]
+fn what_tines_within_each_other_leave_goes_on_if_commands_have_left_it() {
+    let place = Place::new();
+    let innermost = nested(&place, "2", &[STRANGERS]);
+    let script = commands(&[&nested(&place, "1", &[&innermost])]);
+    Bounds::None.tine(&place, &script).expect("no bounds are needed").run().exits(0);
+    let left = processes(&place.root(), 0);
+    assert_eq!(left.len(), LEFT, "{left:?}");
+    end_all(&left);
     wait_for_none(&place);
 }
 
 #[test]
 fn a_tine_that_another_one_has_started_ends_with_it_and_alone() {
-    let inner_of = |place: &Place| {
-        let model = place.script("inner.json", &commands(&[LEAVES]));
-        let inner = format!(
-            "'{}' -p go -m '{model}' --permission-mode bypassPermissions & inner=$!; echo $inner > inner; wait",
-            env!("CARGO_BIN_EXE_tine")
-        );
-        commands(&[&inner, "tail -f \"$PWD/watched\""])
-    };
+    let script =
+        |place: &Place| commands(&[&nested(place, "inner", &[LEAVES]), "tail -f \"$PWD/watched\""]);
     for is_outer in [true, false] {
         let place = Place::new();
-        let tine = Bounds::None.tine(&place, &inner_of(&place)).expect("no bounds are needed");
+        let tine = Bounds::None.tine(&place, &script(&place)).expect("no bounds are needed");
         let running = tine.start();
         wait_for_all(&place, &running);
         if is_outer {
             running.signal(Signal::SIGKILL);
         } else {
-            let inner = place.read("inner").expect("the inner one has started");
-            let inner = Pid::from_raw(inner.trim().parse().expect("it is an id"));
-            kill(inner, Signal::SIGKILL).expect("it runs");
+            kill(id_of(&place, "inner"), Signal::SIGKILL).expect("it runs");
             // Nothing of the outer one has ended: it goes on to its next command.
             found("the next command", || {
                 let all = processes(&place.root(), running.id());

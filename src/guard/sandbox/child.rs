@@ -32,6 +32,8 @@ pub(super) struct Order {
     pub(super) streams: [RawFd; 3],
     /// `true` for a session of its own, without a terminal.
     pub(super) leads_session: bool,
+    /// Its limit of time under real-time scheduling; `None` for ours.
+    pub(super) limit: Option<libc::rlimit>,
     pub(super) duties: Duties,
 }
 
@@ -140,7 +142,7 @@ extern "C" fn run(shared: *mut c_void) -> c_int {
 
 /// Returns only if the program does not start.
 fn become_program(shared: &Shared<'_>) -> io::Error {
-    let Order { program, directory, streams, leads_session, duties, .. } = shared.order;
+    let Order { program, directory, streams, leads_session, limit, duties, .. } = shared.order;
     let ready = || {
         take_streams(*streams)?;
         // SAFETY: a text that ends with its zero; numbers.
@@ -148,6 +150,9 @@ fn become_program(shared: &Shared<'_>) -> io::Error {
             checked(libc::chdir(directory.as_ptr()))?;
             if *leads_session {
                 checked(libc::setsid())?;
+            }
+            if let Some(limit) = limit {
+                checked(libc::setrlimit(libc::RLIMIT_RTTIME, limit))?;
             }
             // The reaper ends what this process starts; this ends the process itself, also if
             // the reaper was killed, too.

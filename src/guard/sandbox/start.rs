@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::{fmt, io};
 
+use nix::libc::rlimit;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
@@ -30,6 +31,7 @@ pub struct Ready {
     variables: Vec<(OsString, OsString)>,
     directory: PathBuf,
     leads_session: bool,
+    is_command: bool,
     duties: Duties,
     /// Directories that may not provide the program.
     workspace: Vec<PathBuf>,
@@ -48,6 +50,7 @@ impl Ready {
             variables: Vec::new(),
             directory: directory.to_owned(),
             leads_session: false,
+            is_command: false,
             duties,
             workspace: Vec::new(),
         }
@@ -83,6 +86,11 @@ impl Ready {
         self
     }
 
+    /// Has the reaper spare what it leaves in the background, if tine ends by itself.
+    pub fn mark_as_command(&mut self) {
+        self.is_command = true;
+    }
+
     /// Starts it. The calling thread waits until the program runs, and must
     /// outlive it: the kernel ends the command with the thread that started it.
     ///
@@ -104,6 +112,11 @@ impl Ready {
             directory: c_string(self.directory.as_os_str())?,
             streams: streams.map(|stream| stream.as_raw_fd()),
             leads_session: self.leads_session,
+            limit: self
+                .is_command
+                .then(reaper::command_limits)
+                .flatten()
+                .map(|reaper::Limits { soft, hard }| rlimit { rlim_cur: soft, rlim_max: hard }),
             duties: self.duties,
         };
         reaper::start();

@@ -348,12 +348,13 @@ impl Bounds {
     }
 }
 
-/// Marks a command's environment, and returns the mark.
+/// Marks a command and its environment, and returns the mark.
 fn mark(ready: &mut Ready) -> String {
     let mark = CommandMark::text();
     let mut variables = ready.variables().to_vec();
     CommandMark::add_to(&mark, &mut variables);
     ready.set_variables(variables);
+    ready.mark_as_command();
     mark
 }
 
