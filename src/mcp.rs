@@ -101,8 +101,8 @@ impl Failed {
 
     fn changed(file: &str) -> Self {
         let why = format!(
-            "it is not started, because `{file}` has changed since the run began; a new \
-             session asks about the change"
+            "it is not started, because `{file}` has changed since the run began; look at the file, \
+             then trust it again by `tine trust` and a new session"
         );
         Self { why: why.into(), cause: Cause::ChangedFile }
     }

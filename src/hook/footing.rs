@@ -178,6 +178,26 @@ impl Footing {
         Some(base.as_deref().unwrap_or(directory).join(path))
     }
 
+    /// Returns where the first such file is, and what the program is held to with that file as
+    /// it is now.
+    pub async fn with_change(&self) -> Option<(PathBuf, Self)> {
+        let file = self.changed_file().await?;
+        let footing = self.clone();
+        let looking = tokio::task::spawn_blocking(move || {
+            let directory = footing.directory.as_deref();
+            let renewed = footing.files.iter().cloned().map(|mut watched| {
+                let base = watched.base.as_deref().or(directory);
+                if base.is_some_and(|base| base.join(&watched.path) == file) {
+                    watched.held = held(&file, watched.runs);
+                }
+                watched
+            });
+            let files = renewed.collect();
+            (file, Self { files, ..footing })
+        });
+        Some(looking.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
+    }
+
     async fn first_changed(&self, cwd: &Path, must_run: bool) -> Option<Watched> {
         if self.files.is_empty() {
             return None;

@@ -32,6 +32,7 @@ use super::name::Label;
 use super::program::{Program, Started, Surroundings};
 use super::watched::{Over, Watched};
 use super::{Cause, Failed, failure, http};
+use crate::hook::Footing;
 use crate::path_text;
 
 /// Most pages of a list that are asked for. A server that never ends one is
@@ -149,9 +150,11 @@ impl ClientHandler for Handler {
 }
 
 impl Connection {
-    /// Connects, for as long as it takes: whoever calls this limits it.
+    /// Connects, for as long as it takes: whoever calls this limits it. A program is held to what
+    /// the user has `accepted` of its files, or to what they were when the run began.
     pub(super) async fn open(
         way: &Way,
+        accepted: Option<&Footing>,
         surroundings: &Surroundings,
         (changed, noise): (mpsc::Sender<()>, &Arc<Noise>),
         tasks: &TaskTracker,
@@ -163,7 +166,7 @@ impl Connection {
                 let started = Started::of(launch, surroundings);
                 let started = started.expect("it is a program");
                 // What an agent has written since must not run.
-                if let Some(file) = started.footing.changed_file().await {
+                if let Some(file) = accepted.unwrap_or(started.footing).changed_file().await {
                     return Err(Failed::changed(&path_text::shown(&surroundings.directory, &file)));
                 }
                 let (channel, program) = Program::start(&started, tasks)

@@ -14,12 +14,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::connection::{Connection, Way};
+use super::entry::Launch;
 use super::link::Noise;
 use super::listing::Listing;
 use super::name::Label;
 use super::program::Surroundings;
 use super::server::State;
 use super::{Cause, Failed, Limits};
+use crate::hook::Footing;
+use crate::path_text;
 
 /// How often a server that has died is started again before the call that wants
 /// it fails.
@@ -49,6 +52,19 @@ pub(super) enum Ask {
     Start,
     /// To take note that it has answered something.
     Answered,
+    /// For the first file of its program that has changed; `None` if none has.
+    Change(oneshot::Sender<Option<Change>>),
+    /// To start it with a change.
+    Accept(Change),
+}
+
+/// A file of a server's program that has changed since the run began.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// The file as people know it.
+    pub(super) file: String,
+    /// What the program is held to with the file as it is now.
+    footing: Footing,
 }
 
 /// What a keeper keeps.
@@ -79,6 +95,8 @@ pub(super) struct Keeper {
     /// Until when nobody tries again, and why.
     rests_until: Option<(Instant, Failed)>,
     has_connected: bool,
+    /// What the program is held to since the user has accepted a change of its files.
+    accepted: Option<Footing>,
 }
 
 /// What a keeper has to deal with.
@@ -108,6 +126,7 @@ impl Keeper {
             deaths: 0,
             rests_until: None,
             has_connected: false,
+            accepted: None,
         }
     }
 
@@ -151,6 +170,14 @@ impl Keeper {
             // Whoever wants it later is told what became of this.
             Next::Asked(Ask::Start) => drop(self.connected().await),
             Next::Asked(Ask::Answered) => self.deaths = 0,
+            Next::Asked(Ask::Change(reply)) => {
+                // Whoever asked may not want it any more.
+                let _ = reply.send(self.change().await);
+            }
+            Next::Asked(Ask::Accept(change)) => {
+                self.accepted = Some(change.footing);
+                self.rests_until = None;
+            }
             Next::Changed => self.list_again(),
             Next::Listed(listing) => self.listed(listing),
             Next::Over(why) => self.died(&why),
@@ -174,6 +201,19 @@ impl Keeper {
             return Err(failed.clone());
         }
         self.try_to_connect().await
+    }
+
+    /// Returns the first change of the program's files that the user has not accepted.
+    async fn change(&mut self) -> Option<Change> {
+        let Way::Launch(Launch::Program { footing, .. }) = &*self.kept.way else { return None };
+        let change = self.accepted.as_ref().unwrap_or(footing).with_change().await;
+        let Some((file, footing)) = change else {
+            // It was taken back, so the next call need not wait.
+            self.rests_until = None;
+            return None;
+        };
+        let file = path_text::shown(&self.kept.surroundings.directory, &file);
+        Some(Change { file, footing })
     }
 
     /// Takes note that the connection is over.
@@ -228,7 +268,8 @@ impl Keeper {
         let connecting = async {
             let Kept { way, surroundings, noise, .. } = &self.kept;
             let heard = (self.changed.clone(), noise);
-            let opening = Connection::open(way, surroundings, heard, &self.tasks);
+            let accepted = self.accepted.as_ref();
+            let opening = Connection::open(way, accepted, surroundings, heard, &self.tasks);
             let connection = opening.await?;
             match connection.list(&self.kept.label).await {
                 Ok(listing) => Ok((connection, listing)),

@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, NoAnswer, Way};
-use super::elicitation::People;
-use super::keeper::{Ask, Keeper, Kept};
+use super::elicitation::{Elicited, People};
+use super::keeper::{Ask, Change, Keeper, Kept};
 use super::link::Noise;
 use super::listing::Listing;
 use super::name::{self, Label};
@@ -29,6 +29,9 @@ use crate::tool_name::OtherName;
 
 /// Most units that wait for the connection. They wait for the same thing.
 const ASKS_CAP: usize = 64;
+
+/// Maximum changed files that a call asks people about.
+const CHANGES_CAP: usize = 8;
 
 /// A server and what is known of it.
 pub struct Server {
@@ -226,7 +229,7 @@ impl Server {
         let connection = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(NoAnswer::Cancelled),
-            connection = self.connection() => connection?,
+            connection = self.connection_by(people, &asks) => connection?,
             () = &mut too_long => return Err(NoAnswer::TooLong),
         };
         let called = people.map(|people| (connection.called(), people));
@@ -248,18 +251,56 @@ impl Server {
         answer
     }
 
-    async fn connection(&self) -> Result<Connection, NoAnswer> {
-        let gone = || NoAnswer::Gone("tine is ending".into());
+    /// Returns the connection. If the server is not started because files of its program have
+    /// changed, `people` are asked about each of them.
+    async fn connection_by(
+        &self,
+        people: Option<&dyn People>,
+        asks: &watch::Sender<bool>,
+    ) -> Result<Connection, NoAnswer> {
+        let mut connection = self.connection().await;
+        for _ in 0..CHANGES_CAP {
+            let (Err(NoAnswer::NotStarted(_)), Some(people)) = (&connection, people) else { break };
+            if let Some(change) = self.keep(Ask::Change).await? {
+                let Change { file, .. } = &change;
+                let question = format!(
+                    "`{file}` has changed since you trusted it. The server `{}` uses it and runs \
+                     outside of the sandbox. Start the server with the changed file?",
+                    self.name
+                );
+                asks.send_replace(true);
+                let said = people.ask(&question, &json!({ "type": "object" })).await;
+                asks.send_replace(false);
+                match said {
+                    Elicited::Given(_) => self.tell_keeper(Ask::Accept(change)).await?,
+                    Elicited::Declined | Elicited::Cancelled => break,
+                }
+            }
+            connection = self.connection().await;
+        }
+        connection
+    }
+
+    /// Asks the keeper something, and waits for the answer.
+    async fn keep<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, NoAnswer> {
+        let (reply, answer) = oneshot::channel();
+        self.tell_keeper(ask(reply)).await?;
+        answer.await.map_err(|_| is_ending())
+    }
+
+    async fn tell_keeper(&self, ask: Ask) -> Result<(), NoAnswer> {
         let keeper = self.keeper().map_err(|state| {
             NoAnswer::Refused(state.why().map_or_else(String::new, |why| why.to_string()))
         })?;
-        let (reply, connection) = oneshot::channel();
-        keeper.send(Ask::Connection(reply)).await.map_err(|_| gone())?;
-        match connection.await {
+        keeper.send(ask).await.map_err(|_| is_ending())
+    }
+
+    async fn connection(&self) -> Result<Connection, NoAnswer> {
+        match self.keep(Ask::Connection).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(Failed { why, cause: Cause::ChangedFile })) => Err(NoAnswer::NotStarted(why)),
             Ok(Err(failed)) => Err(NoAnswer::Refused(failed.why.to_string())),
-            Err(_) => Err(gone()),
+            Err(no_answer) => Err(no_answer),
         }
     }
 
@@ -280,6 +321,10 @@ impl Server {
             asking
         }))
     }
+}
+
+fn is_ending() -> NoAnswer {
+    NoAnswer::Gone("tine is ending".into())
 }
 
 /// Comes once a call has had so much time that nobody was being asked.

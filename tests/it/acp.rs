@@ -562,6 +562,52 @@ fn a_question_of_the_model_is_asked_option_by_option_where_an_editor_has_no_form
 }
 
 #[test]
+fn a_server_whose_file_has_changed_is_started_again_if_the_user_says_so() {
+    let call = |name: &str, arguments: Value| json!({ "calls": [{ "name": name, "arguments": arguments }] });
+    let turns = json!([
+        call("Write", json!({ "file_path": "state.json", "content": "{\"a\":1}\n" })),
+        call("mcp__x__die", json!({})),
+        call("mcp__x__echo", json!({ "b": 2 })),
+        call("mcp__x__echo", json!({ "c": 3 })),
+        { "text": "ok" },
+    ]);
+    let script = json!({ "units": { "main": turns } });
+    let forms = json!({ "elicitation": { "form": {} } });
+    let flags = ["--permission-mode", "acceptEdits", "--allowed-tools", "mcp__x"];
+    let odd = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/odd.mjs");
+    // What is answered, and whether the file changes before that.
+    for answers in
+        [&[("yes", false)][..], &[("no", false), ("no", false)], &[("yes", true), ("yes", false)]]
+    {
+        let mut editor = Editor::with(&script, &forms, &flags);
+        let servers = json!([
+            { "name": "x", "command": "env", "args": ["node", odd, "plain", "state.json"], "env": [] },
+        ]);
+        let params = json!({ "cwd": editor.place.work(), "mcpServers": servers });
+        let session = editor.request("session/new", &params)["result"]["sessionId"].clone();
+        let session = session.as_str().expect("an id is a text");
+        let id = editor.begin_prompt(session, "go");
+        for (answer, changes) in answers {
+            let asked = editor.is_asked("elicitation/create");
+            let message = asked["params"]["message"].to_string();
+            assert!(message.contains("`state.json` has changed since you trusted it"), "{message}");
+            if *changes {
+                editor.place.write("state.json", "{\"a\":2}");
+            }
+            editor.reply(&asked, &json!({ "action": "accept", "content": { "field_00": answer } }));
+        }
+        let (updates, answer) = editor.answer_to(id);
+        stopped(&answer, "end_turn");
+        let told =
+            updates.of("tool_call_update").iter().map(ToString::to_string).collect::<String>();
+        let is_started = answers.iter().all(|(answer, _)| *answer == "yes");
+        assert_eq!(told.contains("{\\\"c\\\":3}"), is_started, "{told}");
+        assert_eq!(told.contains("then trust it again by `tine trust`"), !is_started, "{told}");
+        editor.leaves();
+    }
+}
+
+#[test]
 fn servers_of_an_editor_are_connected_and_one_that_cannot_be_is_named() {
     let notices = json!({ "session": { "notices": {} } });
     let reply = json!({ "text": "hi", "expect": { "contains": ["tool mcp__odd__echo"] } });
