@@ -40,7 +40,7 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::DefaultModel;
 use super::start::{Brought, Kept, Sitter, Sitting, Start};
-use super::target::Target;
+use super::target::{Links, Target};
 use super::{print, resume, rules, signals, telemetry};
 use crate::config::Environment;
 use crate::event::CancelReason;
@@ -364,7 +364,7 @@ impl Conversation {
 
     /// Returns where the last message goes.
     fn last_message(&self) -> Option<Target> {
-        let target = Target::new(self.flags.output_last_message.as_deref()?);
+        let target = Target::new(self.flags.output_last_message.as_deref()?, Links::Inside);
         target.inspect_err(super::say).ok()
     }
 

@@ -17,7 +17,7 @@ use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
 use super::slash::Typed;
 use super::start::{Kept, Start};
-use super::target::Target;
+use super::target::{Links, Target};
 use super::terminal::QuietControls;
 use super::{flow, input, resume, signals, slash, telemetry, undo, usage};
 use crate::branch::Branch;
@@ -101,7 +101,8 @@ pub(super) fn run_main(
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
     let last_message = start.kit.flags.output_last_message.as_deref();
-    let last_message = last_message.map(Target::new).transpose()?;
+    let links = Links::OfUser(&start.kit.git);
+    let last_message = last_message.map(|path| Target::new(path, links)).transpose()?;
     let session = start.kit.is_kept.then(|| again(&start.kit.flags, &start.kit.session));
     let Kept { models, servers, pool: _, exporter } = start.kit.goes_on();
     let quiet = start.is_live().then(QuietControls::new).flatten();

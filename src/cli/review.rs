@@ -18,7 +18,7 @@ use super::print;
 use super::runner;
 use super::slash::Typed;
 use super::start::Start;
-use super::target::{self, Target};
+use super::target::{self, Links, Target};
 use crate::config::Environment;
 use crate::definition::Definitions;
 use crate::flow::{Flow, InputValues, Supplied, file};
@@ -55,7 +55,8 @@ pub(super) fn run(
             return Ok((prompt, main).into());
         }
         asked.check_words(&start.kit.git, &start.kit.root)?;
-        let sarif = flags_of_review.sarif.as_deref().map(target).transpose()?;
+        let sarif = flags_of_review.sarif.as_deref();
+        let sarif = sarif.map(|path| target(path, &start.kit.git)).transpose()?;
         let review = Arc::new(Review::new(form));
         let main = main_of(start, &review, asked.inputs())?;
         // It is walked once.
@@ -179,7 +180,7 @@ fn without_a_model(needing: &[&str]) -> Result<(), Refusal> {
 const HEAD_CAP: u64 = 512;
 
 /// Returns the file for what stands. An earlier report is replaced, and nothing else.
-fn target(path: &Path) -> Result<Target, Refusal> {
+fn target(path: &Path, git: &git::Program) -> Result<Target, Refusal> {
     let is_file = path.is_file() && !print::is_open(path);
     let head = if is_file { target::head(path, HEAD_CAP).unwrap_or_default() } else { Vec::new() };
     let is_other = !head.is_empty() && !String::from_utf8_lossy(&head).contains("sarif");
@@ -188,7 +189,7 @@ fn target(path: &Path) -> Result<Target, Refusal> {
         let hint = "name a file that is not there yet, or an earlier report";
         return Err(Refusal::new(Exit::BadInput, message).hint(hint));
     }
-    Target::new(path)
+    Target::new(path, Links::OfUser(git))
 }
 
 /// Writes what stands to its file.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::args::{Output, TraceFlags, TraceFormat};
 use super::exit::{Exit, Refusal};
 use super::session::{self, Skipped, id_of, print_out};
-use super::target::{self, Target};
+use super::target::{self, Links, Target};
 use super::{print, start};
 use crate::config::Environment;
 use crate::report::trace::{MARK, Reach, Trace, TraceFacts};
@@ -47,12 +47,14 @@ pub(super) fn run(environment: &Environment, flags: TraceFlags) -> Result<Exit, 
         TraceFormat::Perfetto => trace.perfetto(&facts),
         TraceFormat::Json => trace.json(&facts),
     };
+    let is_named = output.is_some();
     let path = output.or_else(|| (format == TraceFormat::Html).then(|| PathBuf::from(PAGE)));
     match path.filter(|path| path.as_os_str() != "-") {
         // Whatever of the session is in a page is JSON.
         None => print_out(&bytes, true),
         Some(path) => {
-            write_to(&path, &bytes)?;
+            let git = start::git_here(environment);
+            write_to(&path, &bytes, if is_named { Links::OfUser(&git) } else { Links::Inside })?;
             let id = id_of(&directory);
             super::say(&format!("the trace of session {id} is in `{}`", path.display()));
             Ok(Exit::Done)
@@ -104,7 +106,7 @@ fn facts(directory: &Path) -> TraceFacts {
 
 /// Writes a file that only the user can read, all of it or none. A trace that is
 /// there is replaced, and nothing else.
-fn write_to(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+fn write_to(path: &Path, bytes: &[u8], links: Links<'_>) -> Result<(), Refusal> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
             let message = format!("`{}` is a directory", path.display());
@@ -119,7 +121,7 @@ fn write_to(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
         }
         Ok(_) | Err(_) => {}
     }
-    let written = Target::private(path)?.write(bytes);
+    let written = Target::private(path, links)?.write(bytes);
     written.map_err(|error| Refusal::cannot_write(Exit::BadInput, path, &error))
 }
 

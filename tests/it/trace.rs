@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::review_flow;
 use crate::support::server::{Reaction, Server};
 use crate::support::talk::serve;
-use crate::support::tine::{Finished, Place, Running};
+use crate::support::tine::{Finished, Place, Running, executable};
 
 const ID: &str = "0199a000-0000-7000-8000-000000000001";
 
@@ -88,6 +88,78 @@ fn no_trace_leaves_the_repository_by_a_link() {
     let named = place.root().join("named.html");
     trace(&place, &["-o", named.to_str().unwrap()]).exits(0);
     assert!(named.exists());
+}
+
+#[test]
+fn a_link_of_the_users_own_is_followed_if_the_user_names_it() {
+    use std::os::unix::fs::symlink;
+    let place = Place::new();
+    batch(&place);
+    let git = |words: &[&str]| {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+        let mut git = std::process::Command::new("git");
+        let done = git.args(identity).args(words).current_dir(place.work()).output().unwrap();
+        assert!(done.status.success(), "{words:?}");
+    };
+    git(&["init", "-q"]);
+    symlink("../brought.html", place.work().join("brought.html")).unwrap();
+    git(&["add", "brought.html"]);
+    git(&["commit", "-qm", "it"]);
+    fs::create_dir_all(place.root().join(".config")).unwrap();
+    fs::create_dir_all(place.root().join("reports")).unwrap();
+    executable(&place.root().join("program"), "");
+    for (link, target) in [
+        ("own.html", "../own-report.html"),
+        ("again.html", "own.html"),
+        ("there", "../reports"),
+        ("trace.html", "../default.html"),
+        ("hidden.html", "../.config/page.html"),
+        ("rc.html", "../.profile"),
+        ("program.html", "../program"),
+        ("through.html", "brought.html"),
+    ] {
+        symlink(target, place.work().join(link)).unwrap();
+    }
+    for (output, written) in [
+        ("own.html", "own-report.html"),
+        ("again.html", "own-report.html"),
+        ("there/page.html", "reports/page.html"),
+    ] {
+        trace(&place, &["-o", output]).exits(0);
+        let file = place.root().join(written);
+        assert!(fs::read_to_string(&file).unwrap().starts_with("<!doctype html>"), "{output}");
+        fs::remove_file(file).unwrap();
+        assert!(place.work().join("own.html").is_symlink());
+    }
+    for (flags, why) in [
+        (&["-o", "brought.html"][..], "the repository has brought that link along"),
+        (&["-o", "through.html"], "the repository has brought that link along"),
+        (&[], "only a link to a file that you name is followed"),
+        (&["-o", "hidden.html"], "links to hidden files are not followed"),
+        (&["-o", "rc.html"], "links to hidden files are not followed"),
+        (&["-o", "program.html"], "links to programs are not followed"),
+    ] {
+        let before = listing(&place.root());
+        let refused = trace(&place, flags).exits(42);
+        assert!(refused.stderr.contains(why), "{flags:?}: {refused:?}");
+        assert_eq!(listing(&place.root()), before, "{flags:?}");
+    }
+}
+
+#[test]
+fn a_link_that_an_agent_makes_of_the_file_for_the_last_message_is_not_followed() {
+    let place = Place::new();
+    let command = "ln -s ../outside.md last.md";
+    let call = json!({ "name": "Bash", "arguments": { "command": command } });
+    let script = json!({ "units": { "main": [{ "calls": [call] }, { "text": "the last" }] } });
+    let flags = ["--output-last-message", "last.md", "--allowed-tools", "Bash"];
+    let finished = place.play(&script, &flags);
+    assert!(place.work().join("last.md").is_symlink(), "{finished:?}");
+    assert!(
+        finished.stderr.contains("it has become a link to another file meanwhile"),
+        "{finished:?}"
+    );
+    assert!(!place.root().join("outside.md").exists());
 }
 
 /// What is in a directory beside the places of a test, and how long each file is.
