@@ -40,6 +40,7 @@ use crate::message::CallId;
 use crate::session::{Past, SessionLog};
 use crate::tool::files::Seen;
 
+use clock::RunClock;
 use dispatcher::{Dispatcher, Effect, Input, Reach, Response, Seed};
 use prompts::Sitting;
 use signals::Signals;
@@ -213,9 +214,10 @@ impl Run {
     /// reporters have seen exactly one `InvocationEnded` for each prompt.
     pub async fn go(self) -> RunEnd {
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
+        let clock = RunClock::new();
         let executor = Arc::clone(&self.fanout.executor);
         let Opened { mut dispatcher, mut sitting, mut answers, mut signals, mut sink, effects } =
-            self.open(sender);
+            self.open(sender, &clock);
         sink.carry_out(effects, &mut signals).await;
         sitting.start(&dispatcher);
         loop {
@@ -234,12 +236,12 @@ impl Run {
                     if starts_deadline(&input, &dispatcher) {
                         signals.start_deadline();
                     }
-                    dispatcher.handle(input, now())
+                    dispatcher.handle(input, clock.now())
                 }
                 Next::Asked(asked) => {
                     signals.calm();
-                    clock::set();
-                    let heard = hear_all(&mut dispatcher, &mut inbox);
+                    clock.set();
+                    let heard = hear_all(&mut dispatcher, &mut inbox, &clock);
                     sitting.follow(&heard);
                     sink.carry_out(heard.effects, &mut signals).await;
                     let done = sitting.carry_out(asked, &mut dispatcher, sink.log());
@@ -252,7 +254,7 @@ impl Run {
                     done.response
                 }
             };
-            drain(&mut dispatcher, &mut inbox, &mut response);
+            drain(&mut dispatcher, &mut inbox, &clock, &mut response);
             sitting.follow(&response);
             match sink.carry_out(response.effects, &mut signals).await {
                 Stands::GoesOn => sitting.start(&dispatcher),
@@ -283,7 +285,7 @@ struct Opened {
 
 impl Run {
     /// Takes up the session, and begins what there is to begin.
-    fn open(self, sender: mpsc::Sender<FromUnit>) -> Opened {
+    fn open(self, sender: mpsc::Sender<FromUnit>, clock: &RunClock) -> Opened {
         let Self { prompts, fanout, head, resumed, max_turns, budget, log, .. } = self;
         let Self { reporters, signals, answers, keep_rule, boundaries, .. } = self;
         let written = log.as_ref().map(|log| log.directory().to_owned());
@@ -303,7 +305,7 @@ impl Run {
         let mut sitting = Sitting::new(prompts, stage, written.or(read));
         let mut response = sitting.open(&mut dispatcher, head);
         if let Some(note) = note {
-            response.effects.extend(dispatcher.note(note, now()).effects);
+            response.effects.extend(dispatcher.note(note, clock.now()).effects);
         }
         sitting.follow(&response);
         Opened {
@@ -412,10 +414,14 @@ pub struct RunEnd {
 
 /// Handles all that units have said, so that nothing of it is taken for the
 /// words of a main unit that is yet to begin.
-fn hear_all(dispatcher: &mut Dispatcher, inbox: &mut mpsc::Receiver<FromUnit>) -> Response {
+fn hear_all(
+    dispatcher: &mut Dispatcher,
+    inbox: &mut mpsc::Receiver<FromUnit>,
+    clock: &RunClock,
+) -> Response {
     let mut effects = Vec::new();
     while let Ok(message) = inbox.try_recv() {
-        effects.extend(dispatcher.handle(Input::Unit(message), now()).effects);
+        effects.extend(dispatcher.handle(Input::Unit(message), clock.now()).effects);
     }
     Response { effects }
 }
@@ -425,6 +431,7 @@ fn hear_all(dispatcher: &mut Dispatcher, inbox: &mut mpsc::Receiver<FromUnit>) -
 fn drain(
     dispatcher: &mut Dispatcher,
     inbox: &mut mpsc::Receiver<FromUnit>,
+    clock: &RunClock,
     response: &mut Response,
 ) {
     for _ in 0..BURST {
@@ -432,7 +439,7 @@ fn drain(
         let Some(message) = (!is_over).then(|| inbox.try_recv().ok()).flatten() else {
             return;
         };
-        response.effects.extend(dispatcher.handle(Input::Unit(message), now()).effects);
+        response.effects.extend(dispatcher.handle(Input::Unit(message), clock.now()).effects);
     }
 }
 

@@ -11,7 +11,8 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::event::UnixMillis;
 
-/// The clock of the process: runs in one process measure the same time.
+/// The clock of the process, for what belongs to no run. It follows the run whose prompt has
+/// begun last.
 static CLOCK: Clock = Clock { offset: AtomicI64::new(UNSET) };
 
 /// Says that the offset was not measured yet.
@@ -23,13 +24,35 @@ pub fn now() -> UnixMillis {
     CLOCK.read(since_start(), of_day)
 }
 
-/// Takes the time of day for right from now on.
-pub(super) fn set() {
-    CLOCK.set(since_start(), of_day());
+/// The clock of a run. Other runs in the process, whose prompts begin meanwhile, do not set it.
+#[derive(Debug)]
+pub(super) struct RunClock(Clock);
+
+impl RunClock {
+    /// Begins with the time that the process has.
+    pub(super) fn new() -> Self {
+        let clock = Clock { offset: AtomicI64::new(UNSET) };
+        let since_start = since_start();
+        clock.set(since_start, millis_of(CLOCK.read(since_start, of_day)));
+        Self(clock)
+    }
+
+    /// Returns the time of day, as the events of the run have it.
+    pub(super) fn now(&self) -> UnixMillis {
+        self.0.read(since_start(), of_day)
+    }
+
+    /// Takes the time of day for right from now on.
+    pub(super) fn set(&self) {
+        let (since_start, of_day) = (since_start(), of_day());
+        self.0.set(since_start, of_day);
+        CLOCK.set(since_start, of_day);
+    }
 }
 
 /// The difference, in milliseconds, between the time of day and the time since the
 /// machine started.
+#[derive(Debug)]
 struct Clock {
     offset: AtomicI64,
 }
@@ -60,6 +83,10 @@ fn of_day() -> i64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
+fn millis_of(time: UnixMillis) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
 fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
@@ -81,6 +108,21 @@ mod tests {
             let next = clock.read(9_500, || panic!("the offset is known"));
             assert_eq!(i64::try_from(next.0), Ok(40 * 365 * DAY + set_to + 500));
         }
+    }
+
+    #[test]
+    fn a_prompt_of_one_run_does_not_set_the_clock_of_another() {
+        const HOUR: i64 = 3_600_000;
+        let (one, other) = (RunClock::new(), RunClock::new());
+        // The system's clock was wrong when the first prompt began.
+        one.0.set(since_start(), of_day() - HOUR);
+        let began = one.now();
+        other.set();
+        let took = one.now().0 - began.0;
+        assert!(took < 60_000, "{took} ms");
+        assert!(other.now().0 - began.0 > 3_000_000);
+        one.set();
+        assert!(one.now().0.abs_diff(other.now().0) < 60_000);
     }
 
     #[test]
