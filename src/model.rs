@@ -27,7 +27,7 @@ use futures_util::stream::BoxStream;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use self::adaptation::RefusedRequest;
+use self::adaptation::{AdaptationClaim, RefusedRequest};
 use self::gate::Lane;
 use crate::event::{FailureKind, UnitId};
 use crate::message::{Prefix, Price, Reply, StopReason, Usage, Usd};
@@ -112,10 +112,18 @@ impl Facts {
 /// An adaptation that a refused request asks for. The request is to be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdaptationOutcome {
-    /// It is new; the sentence is for the user.
-    Now(String),
+    /// It is new.
+    Now {
+        /// A sentence for the user.
+        notice: String,
+        /// To be kept until the request was repeated.
+        claim: AdaptationClaim,
+    },
     /// Another unit has learned it, and reported it.
-    Before,
+    Before {
+        /// To be kept until the request was repeated.
+        claim: AdaptationClaim,
+    },
 }
 
 /// One request.

@@ -22,6 +22,7 @@ use crate::event::{
 use crate::line::{Told, UnitEvent};
 use crate::message::{Reply, Usage};
 use crate::model::adaptation::ADAPTATIONS_CAP;
+use crate::model::adaptation::AdaptationClaim;
 use crate::model::gate::{Entry, Lane, Pass, Shut, Throttle};
 use crate::model::retry::{self, Decision, Jitter, Tried};
 use crate::model::{AdaptationOutcome, Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
@@ -97,10 +98,11 @@ impl Unit {
         if_too_long: IfTooLong,
     ) -> Result<Answered, Unanswered> {
         let mut tried = Tried::default();
-        let mut adapted = 0;
+        let (mut adapted, mut claim) = (0, None);
         loop {
             let attempts = tried.retries + adapted + 1;
             let Asked { answer, took_ms } = self.attempt(request.clone(), &mut audience).await;
+            drop(claim.take());
             let mut failed = match answer {
                 Ok(answer) => return Ok(Answered { answer, took_ms, attempts }),
                 Err(error) => FailedAttempt { number: attempts, took_ms, error },
@@ -115,15 +117,15 @@ impl Unit {
             }
             if let Some(found) = self.adapt(&request, &failed, adapted) {
                 self.may_go_on(&failed).await?;
-                self.ask_adapted(&failed, found).await;
+                claim = Some(self.ask_adapted(&failed, found).await);
                 adapted += 1;
                 request.asker.attempt += 1;
                 continue;
             }
             let has_fallback = !self.persistence.fallbacks.is_empty();
             let Persistence { retries, jitter, .. } = &mut self.persistence;
-            let error = &failed.error;
-            let decision = retry::decide(error, tried, *retries, has_fallback, jitter.draw());
+            let decision =
+                retry::decide(&failed.error, tried, *retries, has_fallback, jitter.draw());
             match decision {
                 Decision::Again { after } => {
                     self.may_go_on(&failed).await?;
@@ -149,8 +151,7 @@ impl Unit {
                     };
                     let is_over = is_too_long || next == AfterFailure::Nothing;
                     self.tell_failed(&failed, next).await;
-                    let error = why.told(failed.error);
-                    return Err(Unanswered::new(error, is_over));
+                    return Err(Unanswered::new(why.told(failed.error), is_over));
                 }
             }
         }
@@ -168,15 +169,20 @@ impl Unit {
         self.model.adapt(request, refused)
     }
 
-    /// Reports a new adaptation, and repeats the request at once.
-    async fn ask_adapted(&mut self, failed: &FailedAttempt, found: AdaptationOutcome) {
+    /// Reports a new adaptation, and repeats the request at once, under the claim.
+    async fn ask_adapted(
+        &mut self,
+        failed: &FailedAttempt,
+        found: AdaptationOutcome,
+    ) -> AdaptationClaim {
         self.wait_to_retry(failed, Duration::ZERO).await;
         match found {
-            AdaptationOutcome::Now(text) => {
+            AdaptationOutcome::Now { notice: text, claim } => {
                 let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
                 self.context.line.tell(notice).await;
+                claim
             }
-            AdaptationOutcome::Before => {}
+            AdaptationOutcome::Before { claim } => claim,
         }
     }
 

@@ -25,7 +25,7 @@ use super::api::Options;
 use crate::config::{OutputLimitKey, ReasoningBack};
 use crate::message::Prefix;
 
-pub use learned::{LearnedAdaptations, Untried};
+pub use learned::{AdaptationClaim, LearnedAdaptations, Untried};
 pub(super) use lessons::{SentRequest, advice, candidates, is_template_error, keys_of, sentence};
 pub use store::AdaptationStore;
 

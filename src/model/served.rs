@@ -180,7 +180,7 @@ impl Model for Served {
         };
         let (before, known) = (sent(&refused.adaptations), learned.known());
         if *known != refused.adaptations && sent(&known) != before {
-            return Some(AdaptationOutcome::Before);
+            return Some(AdaptationOutcome::Before { claim: learned.claim(&known) });
         }
         let keys = adaptation::keys_of(&before);
         let sent_with =
@@ -200,7 +200,8 @@ impl Model for Served {
             return None;
         };
         learned.learn(refused, kept, &found);
-        Some(AdaptationOutcome::Now(adaptation::sentence(&self.name, &found)))
+        let claim = learned.claim(&found.iter().cloned().collect());
+        Some(AdaptationOutcome::Now { notice: adaptation::sentence(&self.name, &found), claim })
     }
 
     fn advise(&self, request: &Request, refused: &RefusedRequest) -> Option<String> {

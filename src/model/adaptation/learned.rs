@@ -3,7 +3,7 @@
 //! All units of a process that ask the model share it. An adaptation is kept for
 //! later processes once a request was answered with it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::store::StoredAdaptations;
 use super::{Adaptation, Adaptations, RefusedRequest, is_template_error};
@@ -26,7 +26,15 @@ struct LearnedState {
     proven: Adaptations,
     /// What was tried against the last refusal.
     trial: Trial,
+    /// What units are about to try.
+    claims: Vec<Weak<Adaptations>>,
 }
+
+/// Adaptations that a unit is about to try. No refusal of another unit's request takes them back
+/// before this is dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "another unit may take the adaptations back before they are tried"]
+pub struct AdaptationClaim(Arc<Adaptations>);
 
 /// Guesses that were tried against one refusal, in order.
 #[derive(Debug, Default)]
@@ -52,7 +60,7 @@ impl LearnedAdaptations {
         let mut proven = given.clone();
         proven.extend(entry.iter().flat_map(StoredAdaptations::read));
         let known = Arc::new(proven.clone());
-        let state = LearnedState { known, proven, trial: Trial::default() };
+        let state = LearnedState { known, proven, trial: Trial::default(), claims: Vec::new() };
         Self { state: Mutex::new(state), given, entry }
     }
 
@@ -93,6 +101,15 @@ impl LearnedAdaptations {
         state.trial.tried.push(found.to_vec());
     }
 
+    /// Keeps adaptations that are tried next until the claim is dropped.
+    pub fn claim(&self, tried: &Adaptations) -> AdaptationClaim {
+        let claim = AdaptationClaim(Arc::new(tried.clone()));
+        let mut state = self.state();
+        state.claims.retain(|claim| claim.strong_count() > 0);
+        state.claims.push(Arc::downgrade(&claim.0));
+        claim
+    }
+
     /// Records that a request was answered with these adaptations. Returns whether
     /// [`LearnedAdaptations::save`] has something to write.
     #[must_use = "later processes learn it anew if it is not saved"]
@@ -118,10 +135,13 @@ impl LearnedAdaptations {
     }
 
     /// Forgets the adaptations that a request was sent with and is refused all the same.
-    /// Those that another request is about to try stay.
+    /// Those that another unit is about to try stay.
     pub fn withdraw(&self, refused: &RefusedRequest) {
         let mut state = self.state();
-        let sent_with = refused.adaptations.iter().filter(|it| !state.proven.has(it));
+        let claims: Vec<Arc<Adaptations>> = state.claims.iter().filter_map(Weak::upgrade).collect();
+        let is_claimed = |it: &Adaptation| claims.iter().any(|claim| claim.has(it));
+        let sent_with = refused.adaptations.iter();
+        let sent_with = sent_with.filter(|it| !state.proven.has(it) && !is_claimed(it));
         let sent_with: Vec<&Adaptation> = sent_with.collect();
         let mut known = (*state.known).clone();
         known.remove(&sent_with);

@@ -102,7 +102,11 @@ fn learned(api: Kind, answer: &Value) -> Vec<String> {
     let talk = request(&long_talk());
     let adapted = model.adapt(&talk, &RefusedRequest::new(answer));
     let known = learned.known();
-    assert_eq!(matches!(adapted, Some(AdaptationOutcome::Now(_))), !known.is_empty(), "{answer}");
+    assert_eq!(
+        matches!(adapted, Some(AdaptationOutcome::Now { .. })),
+        !known.is_empty(),
+        "{answer}"
+    );
     let name = |adaptation: &Adaptation| match adaptation.is_a_setting() {
         true => adaptation.to_string(),
         false => "content".to_owned(),
@@ -363,8 +367,8 @@ fn one_unit_learns_for_all_and_what_does_not_help_is_forgotten() {
     let (model, learned) = model(Kind::Chat);
     let talk = request(&long_talk());
     let refused = RefusedRequest::new(&json!({ "error": "unknown field \"stream_options\"" }));
-    assert!(matches!(model.adapt(&talk, &refused), Some(AdaptationOutcome::Now(_))));
-    assert_eq!(model.adapt(&talk, &refused), Some(AdaptationOutcome::Before));
+    assert!(matches!(model.adapt(&talk, &refused), Some(AdaptationOutcome::Now { .. })));
+    assert!(matches!(model.adapt(&talk, &refused), Some(AdaptationOutcome::Before { .. })));
     let without = Adaptations::from_iter([Adaptation::Without("stream_options".into())]);
     let again = RefusedRequest { said: "no".into(), adaptations: without.clone() };
     assert_eq!(model.adapt(&talk, &again), None);
@@ -385,7 +389,7 @@ fn a_guess_that_is_refused_with_the_same_words_gives_way_to_the_next() {
     let refuse = || {
         let adaptations = (*learned.known()).clone();
         let refused = RefusedRequest { adaptations, ..RefusedRequest::new(&words) };
-        matches!(model.adapt(&talk, &refused), Some(AdaptationOutcome::Now(_)))
+        matches!(model.adapt(&talk, &refused), Some(AdaptationOutcome::Now { .. }))
     };
     while refuse() {
         seen.push((*learned.known()).clone());
@@ -485,11 +489,48 @@ fn a_refusal_takes_back_only_what_its_own_request_was_sent_with() {
     // One conversation has an image that is refused; the other one is refused for anything.
     let (model, learned) = model(Kind::Chat);
     let image = RefusedRequest::new(&json!({ "error": "Could not process image" }));
-    assert!(matches!(model.adapt(&request(&long_talk()), &image), Some(AdaptationOutcome::Now(_))));
+    assert!(matches!(
+        model.adapt(&request(&long_talk()), &image),
+        Some(AdaptationOutcome::Now { .. })
+    ));
     let known = learned.known();
     let bad = RefusedRequest::new(&json!({ "error": "bad request" }));
     assert_eq!(model.adapt(&request(&prefix(&[user("go")])), &bad), None);
     assert_eq!(learned.known(), known);
+}
+
+#[test]
+fn what_a_unit_is_about_to_try_is_not_taken_back() {
+    let words = json!({ "error": "unknown field \"stream_options\"" });
+    let tried = Adaptation::Without("stream_options".into());
+    let talk = request(&prefix(&[user("go")]));
+    let is_known = |learned: &LearnedAdaptations| learned.known().has(&tried);
+    // Another unit has sent a request with it, and is refused for anything.
+    let refuse = |model: &Served, learned: &LearnedAdaptations| {
+        let bad = RefusedRequest::new(&json!({ "error": "bad request" }));
+        let bad = RefusedRequest { adaptations: (*learned.known()).clone(), ..bad };
+        assert_eq!(model.adapt(&talk, &bad), None);
+    };
+    let (model, learned) = model(Kind::Chat);
+    let now = model.adapt(&talk, &RefusedRequest::new(&words));
+    assert!(matches!(now, Some(AdaptationOutcome::Now { .. })));
+    // A third one was refused at the same time.
+    let before = model.adapt(&talk, &RefusedRequest::new(&words));
+    assert!(matches!(before, Some(AdaptationOutcome::Before { .. })));
+    for claim in [now, before] {
+        refuse(&model, &learned);
+        assert!(is_known(&learned), "{claim:?}");
+        drop(claim);
+    }
+    refuse(&model, &learned);
+    assert!(!is_known(&learned));
+    // One that was answered with it needs no claim.
+    let now = model.adapt(&talk, &RefusedRequest::new(&words));
+    let known = learned.known();
+    assert!(!learned.answered(&known), "there is no file");
+    drop(now);
+    refuse(&model, &learned);
+    assert!(is_known(&learned));
 }
 
 #[test]
