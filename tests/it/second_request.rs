@@ -321,6 +321,46 @@ impl StoppedClock {
     }
 }
 
+/// Moves a stopped clock as time passes in a process that runs. One long step looks like a
+/// process that was stopped meanwhile.
+async fn pass(time: Duration) {
+    const STEP: Duration = Duration::from_millis(100);
+    let mut left = time;
+    while !left.is_zero() {
+        let step = left.min(STEP);
+        advance(step).await;
+        left -= step;
+    }
+}
+
+#[tokio::test]
+async fn before_the_headers_time_in_which_tine_is_stopped_is_no_silence() {
+    for (before, stop) in [(0, 3_600), (30, 60), (44, 75), (30, 100_000)] {
+        for is_slow in [false, true] {
+            let _clock = StoppedClock::new();
+            let gate = Gate::closed();
+            let server = scripted(Reaction::text_reply("Hi"), &gate, Reaction::text_reply("Hi"));
+            let model = model(&server.base_url(), AnswerTimeouts::HOSTED);
+            let asking = tokio::spawn(async move { ask(&model, "go").await });
+            server.came(1).await;
+            pass(Duration::from_secs(before)).await;
+            advance(Duration::from_secs(stop)).await;
+            assert_eq!(server.connections(), 1, "{before} s, then a stop of {stop} s");
+            let expected = if is_slow {
+                // The rest of the wait, and the part of it in which the stop was.
+                pass(Duration::from_secs(45 - before + 6)).await;
+                answered_twice()
+            } else {
+                gate.open();
+                answered()
+            };
+            assert_eq!(asking.await.expect("it does not panic"), expected, "{before} {stop}");
+            gate.open();
+            tokio::time::resume();
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_hosted_server_that_is_silent_costs_less_than_a_minute() {
     let _clock = StoppedClock::new();
@@ -329,9 +369,9 @@ async fn a_hosted_server_that_is_silent_costs_less_than_a_minute() {
     let model = model(&server.base_url(), AnswerTimeouts::HOSTED);
     let asking = tokio::spawn(async move { ask(&model, "go").await });
     server.came(1).await;
-    advance(Duration::from_millis(44_900)).await;
+    pass(Duration::from_millis(44_900)).await;
     assert_eq!(server.connections(), 1);
-    advance(Duration::from_millis(200)).await;
+    pass(Duration::from_millis(200)).await;
     assert_eq!(asking.await.expect("it does not panic"), answered_twice());
     assert!(start.elapsed() < Duration::from_secs(62));
     assert_eq!(server.connections(), 2);
@@ -346,9 +386,7 @@ async fn a_prompt_that_a_local_server_reads_for_minutes_is_sent_once() {
         let model = model(&server.base_url(), timeouts);
         let asking = tokio::spawn(async move { ask(&model, "go").await });
         server.came(1).await;
-        for _ in 0..minutes {
-            advance(Duration::from_secs(60)).await;
-        }
+        pass(Duration::from_secs(60 * minutes)).await;
         gate.open();
         assert_eq!(asking.await.expect("it does not panic"), answered());
         assert_eq!((server.connections(), server.finish().len()), (1, 1));

@@ -7,11 +7,12 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 
 use bytes::Bytes;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::Endpoint;
 use crate::model::gate::Pass;
 use crate::model::http;
+use crate::model::http::awake::timeout_awake;
 use crate::model::http::exchange::{Exchanges, Outgoing, Response};
 use crate::model::{ModelError, ModelErrorKind};
 
@@ -26,9 +27,10 @@ pub(super) struct Sent {
 impl Endpoint {
     /// Sends a request and waits for the headers of the response.
     pub(super) async fn send(&self, body: Bytes) -> Sent {
-        let deadline = Instant::now() + self.timeouts.headers;
+        let mut deadline = Instant::now() + self.timeouts.headers;
         let mut is_twice = false;
-        let result = match timeout_at(deadline, self.send_twice(body, &mut is_twice)).await {
+        let sending = self.send_twice(body, &mut is_twice);
+        let result = match timeout_awake(&mut deadline, sending).await {
             Ok(result) => result,
             Err(_) => Err(self.no_headers()),
         };
@@ -50,7 +52,9 @@ impl Endpoint {
         };
         let Some(after) = after else { return first.await };
         let may_send = async {
-            sleep(after).await;
+            let mut due = Instant::now() + after;
+            // Nothing ends this wait but its deadline.
+            let _ = timeout_awake(&mut due, std::future::pending::<()>()).await;
             self.pass_beside().await
         };
         let pass = tokio::select! {
