@@ -213,11 +213,24 @@ pub struct WrittenRule {
 pub struct Sandbox {
     /// How much one is insisted on.
     pub mode: Insistence,
-    /// Network access of commands that may write.
-    pub network: NetworkAccess,
+    /// Network access of commands that may write, apart from `hosts`; `None` if it is not set.
+    pub network: Option<NetworkAccess>,
+    /// `true` if hosts are listed; they are allow rules.
+    pub lists_hosts: bool,
     /// More directories that commands may write where the workspace may be
     /// written.
     pub write: Vec<String>,
+}
+
+impl Sandbox {
+    /// Returns the network access of commands that may write.
+    #[must_use]
+    pub fn network_access(&self) -> NetworkAccess {
+        self.network.unwrap_or(match self.lists_hosts {
+            true => NetworkAccess::Hosts,
+            false => NetworkAccess::None,
+        })
+    }
 }
 
 /// What is kept of a session and of its conversations, `[session]`.

@@ -41,7 +41,7 @@ pub use bounds::CommandBounds;
 pub use decided::{About, Decided, Place};
 pub use explained::Explained;
 pub use mode::Mode;
-pub use policy::{PathMeaning, PathUse, Policy, PolicyParts};
+pub use policy::{HostDecision, PathMeaning, PathUse, Policy, PolicyParts};
 pub use rules::{Rule, RuleError};
 pub use search_path::SearchPath;
 pub use searches::{LeftOut, Searches};

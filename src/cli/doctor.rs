@@ -304,7 +304,7 @@ fn sandboxes(
         }
     };
     let hosts = match sandbox.own_network() {
-        Err(why) if config.sandbox.network.is_proxied() => Some(Verdict::Bad(
+        Err(why) if config.sandbox.network_access().is_proxied() => Some(Verdict::Bad(
             format!("commands reach no hosts ({why})"),
             "allow unprivileged user namespaces, or install the package `bubblewrap`".to_owned(),
         )),

@@ -18,6 +18,7 @@ use super::{rules, sandbox, session, start};
 use crate::config::{Environment, dirs};
 use crate::event::Confinement;
 use crate::guard::sandbox::Sandbox;
+use crate::guard::sandbox::proxy::Target;
 use crate::guard::trust::SETTINGS;
 use crate::guard::{Allowed, Decision, Effect, Explained, Policy, Rules, Source, Sourced};
 use crate::path_text::to_text;
@@ -203,7 +204,10 @@ fn arguments(tool: &str, subject: Option<&str>) -> Value {
             Some(site) => json!({ "url": format!("https://{}/", site.trim()) }),
             None => json!({ "url": subject }),
         },
-        SANDBOX_NETWORK => json!({ "host": subject }),
+        SANDBOX_NETWORK => match Target::new(subject, 0) {
+            Some(Target { host, port: _ }) => json!({ "host": host }),
+            None => json!({ "host": subject }),
+        },
         _ => json!({}),
     }
 }

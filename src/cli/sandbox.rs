@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use nix::sys::signal::Signal;
-use serde_json::json;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
@@ -21,15 +20,17 @@ use super::exit::{Exit, Refusal};
 use super::project::{self, Manner};
 use super::{rules, signals, start};
 use crate::config::{Config, Environment, dirs};
-use crate::event::{Access, Confinement};
+use crate::event::{Access, Confinement, NetworkAccess};
 use crate::guard::sandbox::proxy::{self, Gatekeeper, NoConnection, Target};
 use crate::guard::sandbox::{
-    Awaited, Handover, NotPrepared, Place, Prepared, Ready, Sandbox, Settings, What,
+    Awaited, Handover, NotPrepared, Place, Prepared, Ready, Sandbox, Settings, Tampered, What,
 };
-use crate::guard::{Decision, Effect, Policy};
+use crate::guard::{HostDecision, Policy};
 use crate::reaper;
-use crate::tool_name::SANDBOX_NETWORK;
 use crate::web::Web;
+
+/// Maximum number of warnings about connections.
+const WARNINGS_CAP: usize = 20;
 
 /// Directories for temporary files if `TMPDIR` cannot be used, in order of preference.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -52,7 +53,7 @@ pub(super) fn settings(environment: &Environment, config: &Config) -> Settings {
     let inherited = environment.inherited.without(&config.secret_variables());
     Settings {
         insistence: config.sandbox.mode,
-        network: config.sandbox.network,
+        network: config.sandbox.network_access(),
         write: config.sandbox.write.iter().filter_map(written).collect(),
         own_files: dirs::config_file(environment)
             .into_iter()
@@ -81,6 +82,11 @@ pub(super) fn run(
     roots.extend(flags.add_dir.iter().cloned());
     let place = Place { directory: &directory, roots: &roots, bounds: &bounds };
     if wanted.policy == Access::Off {
+        if wanted.network.is_proxied() {
+            let message = "`--policy off` runs the command without a sandbox, so `--network` \
+                           cannot limit its network";
+            return Err(Refusal::new(Exit::Usage, message));
+        }
         reaper::start_for_sandbox();
     }
     let prepared = sandbox
@@ -92,12 +98,17 @@ pub(super) fn run(
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Prepared { ready, mut held } = prepared;
+    let ended = CancellationToken::new();
     let web = start::web(&config, environment);
-    let hosts =
-        RuleGatekeeper { policy, is_open: wanted.network.is_open(), web, told: Mutex::default() };
+    let hosts = RuleGatekeeper {
+        policy,
+        network: wanted.network,
+        ended: ended.clone(),
+        web,
+        told: Mutex::default(),
+    };
     let handover = held.take_handover();
     let running = async {
-        let ended = CancellationToken::new();
         let to_the_end = async {
             let status = to_the_end(ready).await;
             ended.cancel();
@@ -105,22 +116,13 @@ pub(super) fn run(
         };
         tokio::join!(to_the_end, serve(handover, &hosts, &ended)).0
     };
-    let status = runtime.and_then(|runtime| runtime.block_on(running));
-    for tampered in held.finish() {
-        let did = match tampered.what {
-            What::Made => "made",
-            What::Changed => "changed",
-            What::Removed => "removed",
-        };
-        let now = if tampered.is_undone { "it is as it was again" } else { "look at it" };
-        let kept =
-            tampered.kept.map(|kept| format!("; what stood there is in `{}`", kept.display()));
-        super::say(&format!(
-            "warning: `{}` was {did} while the command ran; {now}{}",
-            tampered.path.display(),
-            kept.unwrap_or_default(),
-        ));
-    }
+    let status = runtime.and_then(|runtime| {
+        let status = runtime.block_on(running);
+        // A name that is still being resolved is not waited for.
+        runtime.shutdown_background();
+        status
+    });
+    held.finish().iter().for_each(tell_tampered);
     status.map(exit).map_err(cannot)
 }
 
@@ -145,11 +147,29 @@ fn not_prepared(error: &NotPrepared) -> Refusal {
     }
 }
 
+/// Warns of a change that no command may make.
+fn tell_tampered(tampered: &Tampered) {
+    let did = match tampered.what {
+        What::Made => "made",
+        What::Changed => "changed",
+        What::Removed => "removed",
+    };
+    let now = if tampered.is_undone { "it is as it was again" } else { "look at it" };
+    let kept =
+        tampered.kept.as_ref().map(|kept| format!("; what stood there is in `{}`", kept.display()));
+    super::say(&format!(
+        "warning: `{}` was {did} while the command ran; {now}{}",
+        tampered.path.display(),
+        kept.unwrap_or_default(),
+    ));
+}
+
 /// Decides about connections by the rules, without asking anyone.
 struct RuleGatekeeper {
     policy: Policy,
-    /// `true` if every host is allowed that no rule denies.
-    is_open: bool,
+    network: NetworkAccess,
+    /// Fires when the command has ended.
+    ended: CancellationToken,
     web: Web,
     /// Warnings so far about connections that were not made.
     told: Mutex<Vec<String>>,
@@ -157,20 +177,23 @@ struct RuleGatekeeper {
 
 impl RuleGatekeeper {
     async fn open(&self, Target { host, port }: Target) -> Result<TcpStream, NoConnection> {
-        let arguments = json!({ "host": host });
-        let decided = self.policy.decide(SANDBOX_NETWORK, Effect::Fetches, &arguments);
-        let refusal = match decided {
-            Decision::Ask(_) if self.is_open => None,
-            Decision::Allow(_) => None,
-            Decision::Ask(ask) => Some(ask.refusal()),
-            Decision::Deny { reason } => Some(reason),
+        let refusal = match self.policy.decide_host(&host, self.network) {
+            HostDecision::Allow => None,
+            HostDecision::Ask(ask) => Some(ask.refusal()),
+            HostDecision::Deny(reason) => Some(reason),
         };
         if let Some(why) = refusal {
             let why = format!("no connection to {host}: {why}");
             self.tell(&why);
             return Err(NoConnection::Refused(why));
         }
-        self.web.connect(&host, port).await.map_err(|error| {
+        let connected = tokio::select! {
+            connected = self.web.connect(&host, port) => connected,
+            () = self.ended.cancelled() => {
+                return Err(NoConnection::Failed("the command has ended".to_owned()));
+            }
+        };
+        connected.map_err(|error| {
             self.tell(&error.to_string());
             NoConnection::Failed(error.to_string())
         })
@@ -179,7 +202,7 @@ impl RuleGatekeeper {
     /// Tells each sentence once.
     fn tell(&self, why: &str) {
         let Ok(mut told) = self.told.lock() else { return };
-        if !told.iter().any(|earlier| earlier == why) {
+        if told.len() < WARNINGS_CAP && !told.iter().any(|earlier| earlier == why) {
             super::say(&format!("warning: {why}"));
             told.push(why.to_owned());
         }

@@ -156,7 +156,8 @@ fn other_chat() -> Chat {
 fn required_sandbox() -> Sandbox {
     Sandbox {
         mode: Insistence::Required,
-        network: NetworkAccess::Public,
+        network: Some(NetworkAccess::Public),
+        lists_hosts: false,
         write: vec!["~/.cargo".to_owned()],
     }
 }

@@ -54,6 +54,11 @@ impl Pattern {
         Self::of(vec![site], vec![below])
     }
 
+    /// The pattern of a host that is spelled as calls spell it.
+    pub(super) fn host(host: &str) -> Self {
+        Self::of(vec![host.to_owned()], vec![format!("*.{host}")])
+    }
+
     fn of(allowed: Vec<String>, more_denied: Vec<String>) -> Self {
         let in_all_ways = |texts: &[String]| -> Vec<String> {
             let lower: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();

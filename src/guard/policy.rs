@@ -10,6 +10,7 @@ mod copied;
 mod entries;
 mod following;
 mod governed;
+mod hosts;
 mod made;
 mod parts;
 mod settings;
@@ -40,6 +41,7 @@ use crate::tool_name::OtherNames;
 use allowing::{allowing, why_unsure};
 
 pub use copied::{PathMeaning, PathUse};
+pub use hosts::HostDecision;
 pub use parts::PolicyParts;
 
 /// What the units of a run may do.

@@ -164,8 +164,10 @@ fn parse_specifier(
             Some(site) if !site.is_empty() => Specifier::Name(Pattern::site(site)),
             Some(_) | None => return Err(RuleError::Site { rule: rule() }),
         },
-        SANDBOX_NETWORK if is_host(written) => Specifier::Name(Pattern::site(written)),
         SANDBOX_NETWORK => {
+            if let Some(host) = host(written) {
+                return Ok(Specifier::Name(Pattern::host(&host)));
+            }
             let why = "names no host such as `crates.io` or `*.npmjs.org`; a rule is for all ports";
             return Err(RuleError::Pattern { rule: rule(), why: why.to_owned() });
         }
@@ -173,10 +175,14 @@ fn parse_specifier(
     })
 }
 
-/// Returns whether this is a host, or all hosts below one.
-fn is_host(written: &str) -> bool {
-    let host = written.strip_prefix("*.").unwrap_or(written);
-    !host.contains('*') && Target::new(host, 0).is_some()
+/// Returns a host, or `*.` and a host, as calls spell it; `None` if it is neither.
+fn host(written: &str) -> Option<String> {
+    let (below, host) = match written.strip_prefix("*.") {
+        Some(host) => ("*.", host),
+        None => ("", written),
+    };
+    let target = Target::new(host, 0).filter(|_| !host.contains('*'))?;
+    Some(format!("{below}{}", target.host))
 }
 
 /// Returns why a specifier can match no call, and the fix; `None` if it can.

@@ -50,6 +50,7 @@ use filter::{Leave, Metadata};
 use kept::{Hold, Kept};
 use layout::Layout;
 use network::Start;
+use start::VariablesBy;
 use warnings::Told;
 use watch::Watch;
 
@@ -396,7 +397,9 @@ impl Sandbox {
         words.extend(program.iter().cloned());
         let duties = Duties { handed_on, ..Duties::default() };
         let held = Held { news: Some(news), handover, stubs, scratch: None, watch: Some(watch) };
-        Ok(Prepared { ready: Ready::new(&words, place.directory, duties), held })
+        let ready = Ready::new(&words, place.directory, duties);
+        let ready = ready.with_variables_by(VariablesBy::BubblewrapOptions);
+        Ok(Prepared { ready, held })
     }
 
     fn landlocked(
@@ -417,18 +420,19 @@ impl Sandbox {
             }
         };
         let filter = filter::program(Leave { network: sockets, metadata });
-        let (mut words, duties, handover) = if network.is_proxied() {
+        let (mut words, duties, handover, by) = if network.is_proxied() {
             let start = Start::with_namespace(ruleset, &filter)?;
             let duties = Duties { handed_on: start.handed_on, ..Duties::default() };
-            (start.words, duties, Some(start.handover))
+            (start.words, duties, Some(start.handover), VariablesBy::Starter)
         } else {
             let duties = Duties { handed_on: Vec::new(), ruleset: Some(ruleset), filter };
-            (Vec::new(), duties, None)
+            (Vec::new(), duties, None, VariablesBy::Environment)
         };
         words.extend(program.iter().cloned());
         let held = Held { news: None, handover, stubs: Vec::new(), scratch: Some(scratch), watch };
         // As bubblewrap does: a ruleset keeps no terminal away from those that have it.
-        let ready = Ready::new(&words, place.directory, duties).leading_a_session();
+        let ready = Ready::new(&words, place.directory, duties).with_variables_by(by);
+        let ready = ready.leading_a_session();
         Ok(Prepared { ready, held })
     }
 

@@ -110,8 +110,7 @@ impl Tool for Bash {
                 Some(watched) => watched.finish(&context.workspace.root).await,
                 None => String::new(),
             };
-            let told = told + &refused;
-            let ended = Ended { ending, told, running: still_running(&running) };
+            let ended = Ended { ending, told, refused, running: still_running(&running) };
             match output(&ended, wanted.timeout, capture) {
                 Some(output) => Ok(Output { text: output.text + &strayed, ..output }),
                 None => {
@@ -178,8 +177,10 @@ async fn watch(
             () = ended.cancelled() => return,
             listener = handover.listener() => listener,
         };
-        if let Ok(Some(listener)) = listener {
-            proxy::serve(listener, &hosts, &ended).await;
+        match listener {
+            Ok(Some(listener)) => proxy::serve(listener, &hosts, &ended).await,
+            Ok(None) => {}
+            Err(error) => hosts.note(&format!("The command had no proxy: {error}.")),
         }
     };
     let watching = async {
@@ -200,6 +201,8 @@ struct Ended {
     ending: Ending,
     /// Its changes of protected places.
     told: String,
+    /// Sentences about hosts that it did not reach.
+    refused: String,
     /// Its processes that still run; empty if none do.
     running: String,
 }
@@ -234,7 +237,7 @@ fn output(ended: &Ended, timeout: Duration, capture: Capture<'_>) -> Option<Outp
             (left + &exit_words(*status, *how), !status.success())
         }
     };
-    let last_words = format!("{}{last_words}", ended.told);
+    let last_words = format!("{}{}{last_words}", ended.told, ended.refused);
     let is_error = is_error || !ended.told.is_empty();
     Some(Output { text: capture.finish(last_words.trim_end()), is_error, images: Vec::new() })
 }

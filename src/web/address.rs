@@ -68,7 +68,7 @@ fn name_of(url: &Url) -> Option<String> {
 pub(super) fn may_be_public(host: &str) -> bool {
     // A URL writes every spelling of an address in the one usual way.
     match host.trim_matches(['[', ']']).parse() {
-        Ok(address) => is_public(address),
+        Ok(address) => is_public(address) && !is_near(address, &near_networks()),
         Err(_) => !is_local_name(host),
     }
 }
@@ -91,6 +91,38 @@ pub(super) fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
     }
+}
+
+/// The networks that this machine's interfaces are in, each as an address and a mask.
+pub(super) fn near_networks() -> Vec<(IpAddr, IpAddr)> {
+    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return Vec::new() };
+    let networks = interfaces.filter_map(|interface| {
+        let address = ip_of(interface.address.as_ref()?)?;
+        Some((address, ip_of(interface.netmask.as_ref()?)?))
+    });
+    networks.collect()
+}
+
+fn ip_of(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
+}
+
+/// Returns whether an address is one of this machine, or of its own networks: such an address may be
+/// public as well.
+pub(super) fn is_near(address: IpAddr, networks: &[(IpAddr, IpAddr)]) -> bool {
+    networks.iter().any(|network| match (address, network) {
+        (IpAddr::V4(address), (IpAddr::V4(own), IpAddr::V4(mask))) => {
+            let (address, own, mask) = (address.to_bits(), own.to_bits(), mask.to_bits());
+            // Without a mask the network would be the whole internet.
+            address == own || mask != 0 && address & mask == own & mask
+        }
+        (IpAddr::V6(address), (IpAddr::V6(own), IpAddr::V6(mask))) => {
+            let (address, own, mask) = (address.to_bits(), own.to_bits(), mask.to_bits());
+            address == own || mask != 0 && address & mask == own & mask
+        }
+        (IpAddr::V4(_) | IpAddr::V6(_), _) => false,
+    })
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
@@ -128,6 +160,32 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_near_if_an_interface_or_its_network_has_it() {
+        let networks = [
+            ("203.0.113.9", "255.255.255.0"),
+            ("8.8.4.4", "255.255.255.255"),
+            ("198.51.100.1", "0.0.0.0"),
+            ("2a00:1450::5", "ffff:ffff:ffff:ffff::"),
+        ];
+        let networks =
+            networks.map(|(address, mask)| (address.parse().unwrap(), mask.parse().unwrap()));
+        for (address, expected) in [
+            ("203.0.113.200", true),
+            ("203.0.114.1", false),
+            ("8.8.4.4", true),
+            ("8.8.4.5", false),
+            ("198.51.100.1", true),
+            ("198.51.100.2", false),
+            ("2a00:1450::77", true),
+            ("2a00:1451::5", false),
+        ] {
+            assert_eq!(is_near(address.parse().unwrap(), &networks), expected, "{address}");
+        }
+        let own = near_networks();
+        assert!(is_near("127.0.0.1".parse().unwrap(), &own), "{own:?}");
+    }
 
     #[track_caller]
     fn check(host: &str, expected: bool) {

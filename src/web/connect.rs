@@ -1,7 +1,8 @@
 //! Connections for sandboxed commands. The addresses are judged as those of fetched pages; the
 //! user's proxy is used if there is one.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
@@ -9,11 +10,16 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_service::Service as _;
 
-use super::address::{is_public, may_be_public};
+use super::address::{is_near, is_public, may_be_public, near_networks};
 use super::{CONNECT_LIMIT, Web};
+
+/// Maximum number of names that are resolved at once, well below the number of threads for work that
+/// blocks.
+const LOOKUPS_CAP: usize = 4;
 
 /// A connection that was not made.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -54,19 +60,21 @@ impl Web {
         if !is_allowed && (is_proxy || !may_be_public(host)) {
             return Err(private());
         }
-        if let Some(proxy) = self.proxy_for(host, port).filter(|_| !is_allowed) {
+        if !is_allowed && let Some(proxy) = self.proxy_for(host, port).map_err(&failed)? {
             let target = authority(host, port);
             return match timeout(CONNECT_LIMIT, through(&proxy, &target)).await {
                 Ok(connected) => connected.map_err(|why| failed(format!("your proxy: {why}"))),
                 Err(_) => Err(failed("your proxy does not answer".to_owned())),
             };
         }
-        let found = timeout(CONNECT_LIMIT, (self.look_up)(host.to_owned())).await;
-        let found = found.map_err(|_| failed("its name was not found in time".to_owned()))?;
+        let found = timeout(CONNECT_LIMIT, self.resolve(host)).await;
+        let found = found.map_err(|_| failed("its name was not resolved in time".to_owned()))?;
         let found = found.map_err(|error| failed(error.to_string()))?;
+        let networks = near_networks();
+        let is_far = |address: IpAddr| is_public(address) && !is_near(address, &networks);
         let addresses: Vec<SocketAddr> = found
             .into_iter()
-            .filter(|address| is_allowed || is_public(*address))
+            .filter(|address| is_allowed || is_far(*address))
             .map(|address| SocketAddr::new(address, port))
             .collect();
         if addresses.is_empty() {
@@ -78,13 +86,32 @@ impl Web {
         }
     }
 
-    /// Returns the user's proxy if it applies to this host. That proxy resolves the name.
-    fn proxy_for(&self, host: &str, port: u16) -> Option<Intercept> {
-        let proxy = self.reach.proxy.as_deref()?;
+    /// Resolves a name. Few are resolved at once, also if nobody waits for them any more: each takes
+    /// a thread until the system's resolver gives up.
+    async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        static LOOKUPS: Semaphore = Semaphore::const_new(LOOKUPS_CAP);
+        let permit = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+        let finding = (self.look_up)(host.to_owned());
+        let finding = tokio::spawn(async move {
+            let found = finding.await;
+            drop(permit);
+            found
+        });
+        finding.await.map_err(io::Error::other)?
+    }
+
+    /// Returns the user's proxy if it applies to this host. That proxy resolves the name. The error
+    /// is why it cannot be told.
+    fn proxy_for(&self, host: &str, port: u16) -> Result<Option<Intercept>, String> {
+        let Some(proxy) = self.reach.proxy.as_deref() else { return Ok(None) };
+        if self.proxy_host().is_none() {
+            return Err("your proxy setting is not a URL".to_owned());
+        }
         let direct = self.reach.no_proxy.as_deref().unwrap_or_default();
         let matcher = Matcher::builder().all(proxy).no(direct).build();
-        let target = format!("https://{}/", authority(host, port)).parse().ok()?;
-        matcher.intercept(&target)
+        let target = format!("https://{}/", authority(host, port)).parse();
+        let target = target.map_err(|_| "the host cannot be written as a URL".to_owned())?;
+        Ok(matcher.intercept(&target))
     }
 }
 

@@ -31,11 +31,15 @@ impl Layer<'_> {
         }
     }
 
-    fn network(&mut self, setting: &Setting<'_>) -> Option<NetworkAccess> {
+    /// The inner `None` is `false`, which leaves listed hosts as they are.
+    fn network(&mut self, setting: &Setting<'_>) -> Option<Option<NetworkAccess>> {
         match setting.value.as_bool() {
-            Some(true) => Some(NetworkAccess::Public),
-            Some(false) => Some(NetworkAccess::None),
-            None => self.one_of(setting, NetworkAccess::from_name, &NAMES),
+            Some(true) => Some(Some(NetworkAccess::Public)),
+            Some(false) => Some(None),
+            None => {
+                let names = NetworkAccess::ALL.map(NetworkAccess::as_str);
+                self.one_of(setting, NetworkAccess::from_name, &names).map(Some)
+            }
         }
     }
 
@@ -57,12 +61,6 @@ impl Layer<'_> {
         let source = self.origin.source();
         let rules = texts.into_iter().map(|text| WrittenRule { text, source });
         self.layers.config.permissions.allow.extend(rules);
-        if !hosts.is_empty() {
-            let network = &mut self.layers.config.sandbox.network;
-            *network = (*network).max(NetworkAccess::Hosts);
-        }
+        self.layers.config.sandbox.lists_hosts |= !hosts.is_empty();
     }
 }
-
-/// The names of network accesses.
-const NAMES: [&str; 4] = ["none", "hosts", "public", "shared"];

@@ -32,13 +32,14 @@ impl Bounds {
         let Self { sandbox: theirs, web } = self;
         let sandbox = &mut own.sandbox;
         sandbox.mode = sandbox.mode.min(theirs.mode);
-        sandbox.network = match sandbox.network {
+        let network = match sandbox.network_access() {
             // Its hosts are rules of the worker, and those of the run hold here.
             NetworkAccess::Hosts => NetworkAccess::None,
             own @ (NetworkAccess::None | NetworkAccess::Public | NetworkAccess::Shared) => {
-                own.min(theirs.network)
+                own.min(theirs.network_access())
             }
         };
+        (sandbox.network, sandbox.lists_hosts) = (Some(network), false);
         sandbox.write.retain(|directory| theirs.write.contains(directory));
         own.web.allow_hosts = both(&own.web.allow_hosts, &web.allow_hosts);
     }
@@ -64,7 +65,9 @@ pub(super) struct WrittenBounds {
 
 impl WrittenBounds {
     pub(super) fn of(bounds: &Bounds) -> Self {
-        let Bounds { sandbox: Sandbox { mode, network, write }, web: Web { allow_hosts } } = bounds;
+        let Bounds { sandbox, web: Web { allow_hosts } } = bounds;
+        let network = sandbox.network_access();
+        let Sandbox { mode, network: _, lists_hosts: _, write } = sandbox;
         Self {
             sandbox: mode.as_str().to_owned(),
             network: network.as_str().to_owned(),
@@ -84,7 +87,8 @@ impl WrittenBounds {
             Host::parse(text).ok_or_else(|| NoPacket::because(format!("`{text}` is no host")))
         };
         let allow_hosts = hosts.iter().map(host).collect::<Result<_, _>>()?;
-        Ok(Bounds { sandbox: Sandbox { mode, network, write }, web: Web { allow_hosts } })
+        let sandbox = Sandbox { mode, network: Some(network), lists_hosts: false, write };
+        Ok(Bounds { sandbox, web: Web { allow_hosts } })
     }
 }
 
@@ -95,7 +99,8 @@ mod tests {
     fn bounds(mode: Insistence, network: NetworkAccess, write: &[&str], hosts: &[&str]) -> Bounds {
         let write = write.iter().map(|&it| it.to_owned()).collect();
         let allow_hosts = hosts.iter().filter_map(|it| Host::parse(it)).collect();
-        Bounds { sandbox: Sandbox { mode, network, write }, web: Web { allow_hosts } }
+        let sandbox = Sandbox { mode, network: Some(network), lists_hosts: false, write };
+        Bounds { sandbox, web: Web { allow_hosts } }
     }
 
     /// What a worker that allows one of them is left with by a run that allows the
@@ -132,7 +137,7 @@ mod tests {
             &["~/a"],
             &["box", "[::1]:81", "10.0.0.1"],
         );
-        for bounds in [Bounds::default(), all] {
+        for bounds in [bounds(Insistence::Best, NetworkAccess::None, &[], &[]), all] {
             assert_eq!(WrittenBounds::of(&bounds).read().unwrap(), bounds);
         }
     }

@@ -246,16 +246,17 @@ pub(super) fn bytes(program: &[sock_filter]) -> Vec<u8> {
     bytes.collect()
 }
 
-/// Reads what [`bytes`] has written.
-pub(super) fn from_bytes(bytes: &[u8]) -> Vec<sock_filter> {
-    let (instructions, _) = bytes.as_chunks::<8>();
+/// Reads what [`bytes`] has written; `None` for no program, or a part of one.
+pub(super) fn from_bytes(bytes: &[u8]) -> Option<Vec<sock_filter>> {
+    let (instructions, rest) = bytes.as_chunks::<8>();
     let read = |&[code_1, code_2, jt, jf, k_1, k_2, k_3, k_4]: &[u8; 8]| sock_filter {
         code: u16::from_ne_bytes([code_1, code_2]),
         jt,
         jf,
         k: u32::from_ne_bytes([k_1, k_2, k_3, k_4]),
     };
-    instructions.iter().map(read).collect()
+    let is_whole = !instructions.is_empty() && rest.is_empty();
+    is_whole.then(|| instructions.iter().map(read).collect())
 }
 
 fn number(call: c_long) -> u32 {

@@ -156,7 +156,9 @@ impl Layout {
         }
         let git = root.join(".git");
         match git.symlink_metadata() {
-            Ok(found) if found.is_dir() => self.open_repository(root, &git),
+            // An empty directory is no repository: it may be the stub of another process, which
+            // removes it at any moment.
+            Ok(found) if found.is_dir() && !is_empty(&git) => self.open_repository(root, &git),
             Ok(found) if found.is_file() => self.open_worktree(root, &git),
             Ok(found) if found.is_symlink() => {
                 if let Ok(target) = git.canonicalize() {
@@ -307,6 +309,10 @@ fn linked(root: &Path, git: &Path) -> Option<(PathBuf, PathBuf)> {
     let back = own.join(line(&own.join("gitdir"))?).canonicalize().ok()?;
     let is_known = back == *git && own.parent()? == common.join("worktrees");
     is_known.then_some((own, common))
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
+use nix::errno::Errno;
 use nix::libc::sock_filter;
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::signal::Signal;
-use nix::unistd::{execvp, getgid, getuid};
+use nix::unistd::{execve, execvp, getgid, getuid};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -26,9 +27,14 @@ use rustix::net::{
 
 use super::child::{self, Duties};
 use super::{filter, proxy};
+use crate::guard::shell::is_executable;
 
 /// The argument that makes a process a starter.
 const ARGUMENT: &str = "--start-with-network";
+
+/// The option in front of the number of the descriptor that the variables of the command are read
+/// from.
+pub(super) const VARIABLES_OPTION: &str = "--variables";
 
 /// The exit code of a starter that cannot become the command, as shells have it.
 pub const NOT_STARTED: u8 = 127;
@@ -135,11 +141,15 @@ pub(super) fn variables() -> impl Iterator<Item = (&'static str, String)> {
 /// fails, and `None` if this process is not a starter.
 #[must_use]
 pub fn ran_as_starter(words: &[OsString]) -> Option<String> {
-    let [_, argument, numbers, command @ ..] = words else { return None };
+    let (variables, words) = match words.get(1..)? {
+        [option, number, rest @ ..] if option == VARIABLES_OPTION => (Some(number), rest),
+        rest => (None, rest),
+    };
+    let [argument, numbers, command @ ..] = words else { return None };
     if argument != ARGUMENT {
         return None;
     }
-    match start(numbers, command) {
+    match start(variables, numbers, command) {
         Ok(never) => match never {},
         Err(error) => {
             let name = command.first().map(|name| name.display().to_string());
@@ -148,19 +158,23 @@ pub fn ran_as_starter(words: &[OsString]) -> Option<String> {
     }
 }
 
-fn start(numbers: &OsStr, command: &[OsString]) -> io::Result<Infallible> {
-    let numbers = numbers.to_str().map(|text| text.split(',').map(str::parse).collect());
-    let Some(Ok(numbers)) = numbers else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let numbers: Vec<RawFd> = numbers;
+fn start(
+    variables: Option<&OsString>,
+    numbers: &OsStr,
+    command: &[OsString],
+) -> io::Result<Infallible> {
+    let variables = variables.map(|number| read_variables(number)).transpose()?;
     let mut duties = Duties::default();
-    let socket = match child::inherited(&numbers)?.as_mut_slice() {
+    let socket = match inherited(numbers)?.as_mut_slice() {
         [socket] => socket.try_clone()?,
         [socket, ruleset, filter] => {
-            unshare_network()?;
+            unshare_network().map_err(|error| {
+                io::Error::other(format!("it gets no network namespace of its own ({error})"))
+            })?;
             duties.ruleset = Some(ruleset.try_clone()?);
             let mut bytes = Vec::new();
             File::from(filter.try_clone()?).read_to_end(&mut bytes)?;
-            duties.filter = filter::from_bytes(&bytes);
+            duties.filter = filter::from_bytes(&bytes).ok_or(io::ErrorKind::InvalidData)?;
             socket.try_clone()?
         }
         _ => return Err(io::ErrorKind::InvalidInput.into()),
@@ -168,11 +182,42 @@ fn start(numbers: &OsStr, command: &[OsString]) -> io::Result<Infallible> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, proxy::PORT))?;
     send(&socket, &listener)?;
     drop((socket, listener));
+    let name = command.first().ok_or(io::ErrorKind::InvalidInput)?;
     let words = command.iter().map(|word| CString::new(word.as_bytes()));
     let words = words.collect::<Result<Vec<_>, _>>()?;
-    let program = words.first().ok_or(io::ErrorKind::InvalidInput)?;
+    let Some(variables) = variables else {
+        child::confine_self(&duties)?;
+        return Ok(execvp(&words[0], &words)?);
+    };
+    let path = variables.iter().find_map(|variable| variable.as_bytes().strip_prefix(b"PATH="));
+    let program = find(name, OsStr::from_bytes(path.unwrap_or_default()))?;
     child::confine_self(&duties)?;
-    Ok(execvp(program, &words)?)
+    Ok(execve(&CString::new(program.as_os_str().as_bytes())?, &words, &variables)?)
+}
+
+/// Takes over the descriptors with these numbers, which commas separate.
+fn inherited(numbers: &OsStr) -> io::Result<Vec<OwnedFd>> {
+    let numbers = numbers.to_str().map(|text| text.split(',').map(str::parse).collect());
+    let Some(Ok(numbers)) = numbers else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let numbers: Vec<RawFd> = numbers;
+    child::inherited(&numbers)
+}
+
+fn read_variables(number: &OsStr) -> io::Result<Vec<CString>> {
+    let file = inherited(number)?.into_iter().next().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut bytes = Vec::new();
+    File::from(file).read_to_end(&mut bytes)?;
+    let variables = bytes.split(|byte| *byte == 0).filter(|variable| !variable.is_empty());
+    Ok(variables.map(CString::new).collect::<Result<_, _>>()?)
+}
+
+/// Finds a program as a shell would.
+fn find(name: &OsStr, path: &OsStr) -> io::Result<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(name.into());
+    }
+    let mut files = std::env::split_paths(path).map(|directory| directory.join(name));
+    files.find(|file| is_executable(file)).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Moves this process to a network namespace of its own, with a loopback device that works.
@@ -183,10 +228,7 @@ fn unshare_network() -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-    child::raise_loopback()?;
-    // The kernel has cleared it with the change of credentials.
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-    Ok(())
+    child::raise_loopback()
 }
 
 fn send(socket: &OwnedFd, listener: &TcpListener) -> io::Result<()> {
@@ -204,11 +246,12 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut message = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let buffers = &mut [io::IoSliceMut::new(&mut byte)];
-    recvmsg(socket, buffers, &mut message, RecvFlags::CMSG_CLOEXEC)?;
+    let received = recvmsg(socket, buffers, &mut message, RecvFlags::CMSG_CLOEXEC)?;
     for message in message.drain() {
         if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
             return Ok(descriptors.next());
         }
     }
-    Ok(None)
+    // Without room for a descriptor only the byte arrives.
+    if received.bytes > 0 { Err(Errno::EMFILE.into()) } else { Ok(None) }
 }

@@ -20,20 +20,30 @@ use reqwest::Url;
 use thiserror::Error;
 use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// The port of the proxy in the network namespace of a command.
 pub const PORT: u16 = 3128;
 
-/// Maximum number of simultaneous connections of a command; others wait.
-const CONNECTIONS_CAP: usize = 256;
+/// Maximum number of simultaneous connections of one command, and of all; others wait. Each needs two
+/// descriptors, of which a process often has no more than 1,024.
+const CONNECTIONS_CAP: usize = 64;
+static CONNECTIONS: Semaphore = Semaphore::const_new(160);
+
+/// Maximum length of a host's name and of its labels (RFC 1035), in bytes.
+const NAME_CAP: usize = 253;
+const LABEL_CAP: usize = 63;
 
 /// The longest time for a client's request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest time that a refused client may take to close the connection.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// The longest time that connections go on after the command has ended.
+const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Pause after a failed accept: the process may have run out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -53,16 +63,17 @@ impl Target {
     pub fn new(host: &str, port: u16) -> Option<Self> {
         let is_address = host.contains(':') && !host.starts_with('[');
         let written = if is_address { format!("[{host}]") } else { host.to_owned() };
-        if written.is_empty() || written.contains(['/', '@', '?', '#', '\\', ' ']) {
+        // Behind the brackets would be a port.
+        let is_cut = written.starts_with('[') != written.ends_with(']');
+        if written.is_empty() || is_cut || written.contains(['/', '@', '?', '#', '\\', ' ']) {
             return None;
         }
         // All spellings of an address become one.
         let url = Url::parse(&format!("http://{written}/")).ok()?;
-        if url.port().is_some() {
-            return None;
-        }
         let host = url.host_str()?.trim_matches(['[', ']']).trim_end_matches('.');
-        (!host.is_empty()).then(|| Self { host: host.to_owned(), port })
+        let is_label = |label: &str| !label.is_empty() && label.len() <= LABEL_CAP;
+        let is_name = host.len() <= NAME_CAP && host.split('.').all(is_label);
+        is_name.then(|| Self { host: host.to_owned(), port })
     }
 
     /// Reads `HOST:PORT`, with IPv6 in brackets.
@@ -99,8 +110,8 @@ pub trait Gatekeeper: Sync {
 /// A connection to a host, for a client.
 struct Tunnel {
     host: TcpStream,
-    /// Bytes for the host that go first.
-    ahead: Vec<u8>,
+    /// The one HTTP request that is passed on; `None` to copy all bytes.
+    request: Option<http::Request>,
 }
 
 /// Serves a command until it has `ended`, and then returns soon.
@@ -111,31 +122,50 @@ pub async fn serve(listener: TcpListener, gatekeeper: &dyn Gatekeeper, ended: &C
             biased;
             () = ended.cancelled() => break,
             Some(()) = connections.next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_CAP => {
-                match accepted {
-                    Ok((client, _)) => connections.push(serve_one(client, gatekeeper, ended)),
-                    Err(_) => sleep(ACCEPT_PAUSE).await,
-                }
+            client = accept(&listener), if connections.len() < CONNECTIONS_CAP => {
+                connections.push(serve_one(client, gatekeeper, ended));
             }
         }
     }
     // Gatekeepers take back their open questions.
-    while connections.next().await.is_some() {}
+    let all = async { while connections.next().await.is_some() {} };
+    let _ = timeout(END_LIMIT, all).await;
 }
 
-async fn serve_one(mut client: TcpStream, gatekeeper: &dyn Gatekeeper, ended: &CancellationToken) {
+/// A client, and its share of the connections.
+type Client = (TcpStream, SemaphorePermit<'static>);
+
+/// Waits until there may be one more connection, and for a client.
+async fn accept(listener: &TcpListener) -> Client {
+    let permit = CONNECTIONS.acquire().await.expect("the semaphore is never closed");
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => return (client, permit),
+            Err(_) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+async fn serve_one(
+    (mut client, _permit): Client,
+    gatekeeper: &dyn Gatekeeper,
+    ended: &CancellationToken,
+) {
     // Not cancelled: the gatekeeper takes its open question back when the command ends.
     let opened = open(&mut client, gatekeeper, ended).await;
-    let Ok(Some(Tunnel { mut host, ahead })) = opened else {
+    let Ok(Some(Tunnel { mut host, request })) = opened else {
         let _ = select(pin!(timeout(CLOSE_LIMIT, close(client))), pin!(ended.cancelled())).await;
         return;
     };
     let passing = async {
-        host.write_all(&ahead).await?;
-        copy_bidirectional(&mut client, &mut host).await
+        match request {
+            Some(request) => request.pass(&mut client, &mut host).await,
+            None => copy_bidirectional(&mut client, &mut host).await.map(drop),
+        }
     };
     // The command sees a broken connection itself.
     let _ = select(pin!(passing), pin!(ended.cancelled())).await;
+    let _ = select(pin!(timeout(CLOSE_LIMIT, close(client))), pin!(ended.cancelled())).await;
 }
 
 /// Closes a refused client's connection. Reads its remaining bytes first: unread bytes would reset
@@ -161,13 +191,13 @@ async fn open(
     }
 }
 
-/// Reads from a client, within the time limit and until the command has ended.
+/// Exchanges bytes with a client, within the time limit and until the command has ended.
 async fn within<T>(
     ended: &CancellationToken,
-    reading: impl Future<Output = io::Result<T>>,
+    exchange: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {
-    match select(pin!(timeout(REQUEST_LIMIT, reading)), pin!(ended.cancelled())).await {
-        Either::Left((Ok(read), _)) => read,
+    match select(pin!(timeout(REQUEST_LIMIT, exchange)), pin!(ended.cancelled())).await {
+        Either::Left((Ok(exchanged), _)) => exchanged,
         Either::Left((Err(_), _)) => Err(io::ErrorKind::TimedOut.into()),
         Either::Right(((), _)) => Err(io::ErrorKind::ConnectionAborted.into()),
     }

@@ -5,6 +5,8 @@
 //! waited for by its descriptor, which never names another one.
 
 use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,12 +15,14 @@ use std::process::ExitStatus;
 use std::{fmt, io};
 
 use nix::libc::rlimit;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
 
 use super::child::{self, Duties, Order};
+use super::network;
 use crate::guard::SearchPath;
 use crate::guard::shell::is_executable;
 use crate::reaper;
@@ -33,8 +37,24 @@ pub struct Ready {
     leads_session: bool,
     is_command: bool,
     duties: Duties,
+    /// The way in which the program gets its variables.
+    handover: VariablesBy,
     /// Directories that may not provide the program.
     workspace: Vec<PathBuf>,
+}
+
+/// The way in which a program gets the variables of the command.
+///
+/// What starts a command from outside of its bounds must not load what the command's
+/// `LD_LIBRARY_PATH` or `LD_PRELOAD` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VariablesBy {
+    /// As its environment: it is the command.
+    Environment,
+    /// As options of bubblewrap, which it reads from a descriptor.
+    BubblewrapOptions,
+    /// From a descriptor, of which its first two arguments tell.
+    Starter,
 }
 
 /// Standard input, output and error, in this order.
@@ -52,8 +72,15 @@ impl Ready {
             leads_session: false,
             is_command: false,
             duties,
+            handover: VariablesBy::Environment,
             workspace: Vec::new(),
         }
+    }
+
+    /// Gives the variables to the program in another way.
+    pub(super) fn with_variables_by(mut self, handover: VariablesBy) -> Self {
+        self.handover = handover;
+        self
     }
 
     /// Has the program looked for outside of the workspace: no sandbox bounds what an
@@ -97,7 +124,8 @@ impl Ready {
     /// # Errors
     ///
     /// There is no such program, or the system would not start it.
-    pub fn start(self, streams: Streams<'_>) -> io::Result<Running> {
+    pub fn start(mut self, streams: Streams<'_>) -> io::Result<Running> {
+        self.hand_variables_over()?;
         let program = c_string(self.find()?.as_os_str())?;
         let words = std::iter::once(&self.program).chain(&self.arguments);
         let arguments = words.map(|word| c_string(word)).collect::<io::Result<Vec<_>>>()?;
@@ -123,6 +151,28 @@ impl Ready {
         let (id, descriptor) = child::start(&order)?;
         let id = Pid::from_raw(id);
         Ok(Running { id, leads_session: order.leads_session, descriptor, status: None })
+    }
+
+    /// Puts the variables into a file of memory if the program does not get them as its environment.
+    fn hand_variables_over(&mut self) -> io::Result<()> {
+        let (option, before, between): (_, &[u8], &[u8]) = match self.handover {
+            VariablesBy::Environment => return Ok(()),
+            VariablesBy::BubblewrapOptions => ("--args", b"--setenv\0", b"\0"),
+            VariablesBy::Starter => (network::VARIABLES_OPTION, b"", b"="),
+        };
+        let mut file = File::from(memfd_create("tine-variables", MFdFlags::MFD_CLOEXEC)?);
+        for (name, value) in std::mem::take(&mut self.variables) {
+            let parts = [before, name.as_bytes(), between, value.as_bytes(), b"\0"];
+            if name.as_bytes().contains(&0) || value.as_bytes().contains(&0) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            file.write_all(&parts.concat())?;
+        }
+        file.rewind()?;
+        let number = file.as_raw_fd().to_string();
+        self.arguments.splice(0..0, [option.into(), number.into()]);
+        self.duties.handed_on.push(file.into());
+        Ok(())
     }
 
     /// Finds the program as a shell would: on the `PATH` that it gets, but not in the
@@ -323,6 +373,25 @@ mod tests {
         let mut ready = ready(&["sh", "-c", script, "sh", "a b", ""], place.path());
         ready.set_variables([("KEY", "value"), ("PATH", "/nowhere:/usr/bin:/bin")]);
         check(ready, ("a b value 2\nhere\n", Some(7), None));
+    }
+
+    #[test]
+    fn what_starts_a_command_from_outside_its_bounds_has_none_of_its_variables() {
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("program");
+        // Its arguments are the option and the descriptor.
+        let script = "#!/bin/sh\ncat /proc/$$/environ; cat /proc/self/fd/$2";
+        std::fs::write(&program, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        for (by, expected) in [
+            (VariablesBy::BubblewrapOptions, "--setenv\0KEY\0a b=c\0--setenv\0E\0\0"),
+            (VariablesBy::Starter, "KEY=a b=c\0E=\0"),
+        ] {
+            let mut ready = ready(&[program.to_str().unwrap()], place.path());
+            ready.set_variables([("KEY", "a b=c"), ("E", "")]);
+            check(ready.with_variables_by(by), (expected, Some(0), None));
+        }
     }
 
     #[test]

@@ -273,6 +273,9 @@ impl Looking {
         };
         match file.metadata()?.is_file() {
             true => Ok(Some(file)),
+            // An empty directory says nothing. Sandboxed commands of another process may have it
+            // there in place of a file that is absent.
+            false if is_empty_directory(&self.project.root.join(path)) => Ok(None),
             false => Err(io::Error::other("it is not a regular file")),
         }
     }
@@ -306,6 +309,10 @@ impl Looking {
     fn refuse(&mut self, path: &Path, error: &io::Error) {
         self.project.unreadable.push((path.to_owned(), error.to_string()));
     }
+}
+
+fn is_empty_directory(path: &Path) -> bool {
+    std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Collects all texts of a value.

@@ -94,7 +94,7 @@ impl<'a> Capture<'a> {
         let kept = file.map(|file| file.path);
         let tail = self.tail.make_contiguous();
         let long = TooLong { head: &self.head, tail, total: self.total };
-        let room = OUTPUT_CAP - gap.len() - last_words.chars().count();
+        let room = OUTPUT_CAP.saturating_sub(gap.len() + last_words.chars().count());
         format!("{}{gap}{last_words}", cut(&long, &kept, room))
     }
 

@@ -8,6 +8,9 @@ use tokio::time::Instant;
 /// The shortest extension, and so the shortest interval between checks of an open question.
 const LEAST_EXTENSION: Duration = Duration::from_secs(1);
 
+/// The shortest wait that counts: a question without a user to ask is answered at once.
+const LEAST_WAIT: Duration = Duration::from_millis(200);
+
 /// The time that a command has waited for the user.
 #[derive(Debug, Default)]
 pub(super) struct Waited(Mutex<State>);
@@ -42,7 +45,7 @@ impl Waited {
         let mut state = self.lock();
         let now = state.since.map(|since| since.elapsed()).unwrap_or_default();
         let waited = (state.before + now).saturating_sub(state.extended);
-        if waited.is_zero() && state.open == 0 {
+        if waited < LEAST_WAIT && state.open == 0 {
             return None;
         }
         let extension = waited.max(LEAST_EXTENSION);

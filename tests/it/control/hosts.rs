@@ -134,3 +134,59 @@ fn where_nobody_can_be_asked_the_refusal_names_the_rule_that_would_allow_it() {
         assert!(said.contains("HTTP/1.1 403 Forbidden") && said.contains(reason), "{said}");
     }
 }
+
+#[test]
+fn a_flood_of_hosts_and_long_names_leave_a_bounded_output_and_no_error() {
+    let (port, _server) = line_server();
+    let long = "a".repeat(60);
+    let long = format!("{long}.{long}.{long}.{long}.example");
+    let command = format!(
+        "for n in $(seq 15) {long} {}; do exec 3<>/dev/tcp/127.0.0.1/3128; \
+         printf 'CONNECT %s.flood.example:1 HTTP/1.1\\r\\n\\r\\n' $n >&3; cat <&3 >/dev/null; done",
+        "b".repeat(8_000)
+    );
+    let place = Place::new();
+    let call = json!({"calls": [{"name": "Bash", "arguments": {"command": command}}]});
+    let script = json!({"units": {"main": [call, {"text": "done"}]}});
+    let model = place.script("script.json", &script);
+    let config = config(port);
+    let all = ["-p", "go", "-o", "stream-json", "-m", &model, "--allowed-tools", "Bash"];
+    let finished = place.tine(all.into_iter().chain(config.iter().map(String::as_str))).run();
+    let outputs = finished.exits(0).records().outputs();
+    let [output] = &outputs[..] else { panic!("{} outputs", outputs.len()) };
+    assert!(!output.is_error, "{}", output.text);
+    assert_eq!(output.text.matches("[No connection to ").count(), 10, "{}", output.text);
+    assert!(output.text.ends_with("[And more connections.]"), "{}", output.text);
+}
+
+#[test]
+fn reasons_of_any_length_fit_into_the_output() {
+    let (port, _server) = line_server();
+    let command = "for n in $(seq 12); do exec 3<>/dev/tcp/127.0.0.1/3128; \
+                   printf 'CONNECT %s.example:1 HTTP/1.1\\r\\n\\r\\n' $n >&3; cat <&3 >/dev/null; done";
+    let call = json!({"calls": [{"name": "Bash", "arguments": {"command": command}}]});
+    let mut client = client(port, &[call, json!({"text": "done"})]);
+    client.ask("go");
+    for _ in 0..12 {
+        let question = client.is_asked();
+        client.answer(&question, &json!({"behavior": "deny", "message": "no ".repeat(3_000)}));
+    }
+    let output = client.output();
+    assert!(output.len() < 16_000 && output.contains("the user said no: no no"), "{output}");
+    client.result();
+    client.ends(0);
+}
+
+#[test]
+fn an_answer_about_another_host_allows_nothing() {
+    let (port, _server) = line_server();
+    let mut client = client(port, &[connects(port, 1), json!({"text": "done"})]);
+    client.ask("go");
+    let question = client.is_asked();
+    let changed = json!({"host": "other.example"});
+    client.answer(&question, &json!({"behavior": "allow", "updatedInput": changed}));
+    let output = client.output();
+    assert!(output.contains("the answer was about another host"), "{output}");
+    client.result();
+    client.ends(0);
+}

@@ -128,6 +128,16 @@ fn programs_find_the_proxy_and_keep_servers_of_their_own() {
 }
 
 #[test]
+fn without_a_sandbox_no_network_can_be_chosen() {
+    with(BWRAP, |ground| {
+        let output = ground.shell(&["--policy", "off", "--network=hosts"], "echo ran");
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot limit its network"), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "");
+    });
+}
+
+#[test]
 fn a_command_that_cannot_be_started_says_so_as_without_the_proxy() {
     for backend in [BWRAP, LANDLOCK] {
         with(backend, |ground| {

@@ -197,7 +197,8 @@ fn a_slot_is_kept_in_what_the_run_asks_for_and_what_the_machine_does() {
         } else {
             crate::event::NetworkAccess::None
         };
-        let sandbox = crate::config::Sandbox { mode, network, write: Vec::new() };
+        let network = Some(network);
+        let sandbox = crate::config::Sandbox { mode, network, ..crate::config::Sandbox::default() };
         let bounds = Bounds { sandbox, ..Bounds::default() };
         let packet = Packet { bounds, ..packet() };
         let kit = footing.kit(&packet, &place.path("copy/sub"), one()).unwrap();

@@ -214,6 +214,18 @@ fn what_is_hidden_stays_hidden_in_a_directory_that_may_be_written() {
 }
 
 /// A place below `/tmp`, where a sandbox has a directory of its own.
+/// Such a directory is the stub of another process, which may remove it at any moment.
+#[test]
+fn an_empty_directory_is_no_repository() {
+    let home = Home::new().with_directories(&["work/.git"]);
+    let layout = home.bounded(Access::WorkspaceWrite, (&["work"], &[]), &CommandBounds::NONE);
+    home.check(&layout, &[("work", Writable), ("work/.git", ReadOnly)]);
+    let git = home.root.join("work/.git");
+    let inside = layout.protected.iter().filter(|it| it.path.starts_with(&git));
+    let inside: Vec<_> = inside.map(|it| (it.path.clone(), it.stub)).collect();
+    assert_eq!(inside, [(git, Stub::Directory)]);
+}
+
 #[test]
 fn what_git_needs_of_the_repository_around_is_shown_and_nothing_else() {
     let home = Home::new().with_directories(&[

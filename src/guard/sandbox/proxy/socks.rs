@@ -52,11 +52,12 @@ pub(super) async fn open(
         Err(answer) => Err(answer),
     };
     let (answer, tunnel) = match connected {
-        Ok(host) => (Answer::Connected, Some(Tunnel { host, ahead: Vec::new() })),
+        Ok(host) => (Answer::Connected, Some(Tunnel { host, request: None })),
         Err(answer) => (answer, None),
     };
     // The address from which tine connects is not for the command.
-    client.write_all(&[VERSION, answer as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await?;
+    let reply = [VERSION, answer as u8, 0, IPV4, 0, 0, 0, 0, 0, 0];
+    within(ended, client.write_all(&reply)).await?;
     Ok(tunnel)
 }
 

@@ -41,8 +41,11 @@ async fn exchange(words: &[u8]) -> (Vec<u8>, Vec<Target>) {
         loop {
             let (mut stream, _) = server.accept().await.unwrap();
             let mut read = Vec::new();
-            stream.read_to_end(&mut read).await.unwrap();
-            stream.write_all(&[b"[", &read[..], b"]"].concat()).await.unwrap();
+            // A request does not end the connection.
+            while !read.ends_with(b"body") && stream.read_buf(&mut read).await.unwrap() > 0 {}
+            let head: &[u8] =
+                if read.ends_with(b"body") { b"HTTP/1.1 200 OK\r\n\r\n" } else { b"" };
+            stream.write_all(&[head, b"[", &read[..], b"]"].concat()).await.unwrap();
         }
     };
     let client = async {
@@ -80,10 +83,65 @@ async fn a_request_with_a_whole_url_goes_to_its_host_without_what_is_for_the_pro
         Proxy-Authorization: Basic eDp5\r\nProxy-Connection: keep-alive\r\nConnection: keep-alive\r\n\
         Content-Length: 4\r\n\r\nbody";
     let (read, asked) = exchange(request).await;
-    let expected = "[POST /a?b=c HTTP/1.1\r\nHost: allowed.example:81\r\nConnection: close\r\n\
+    let expected = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n[POST /a?b=c HTTP/1.1\r\nHost: allowed.example:81\r\nConnection: close\r\n\
                     Content-Length: 4\r\n\r\nbody]";
     assert_eq!(String::from_utf8(read).unwrap(), expected);
     assert_eq!(asked, [target("allowed.example", 81)]);
+}
+
+/// A server that answers the first request with `answer` and keeps the connection open.
+async fn keeps_open(words: &[u8], answer: &'static [u8]) -> (Vec<u8>, Vec<u8>) {
+    let loopback = (std::net::Ipv4Addr::LOCALHOST, 0);
+    let server = TcpListener::bind(loopback).await.unwrap();
+    let fake = Fake { server: server.local_addr().unwrap(), asked: Mutex::default() };
+    let listener = TcpListener::bind(loopback).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let ended = CancellationToken::new();
+    let answering = async {
+        let (mut stream, _) = server.accept().await.unwrap();
+        let mut read = Vec::new();
+        while !read.ends_with(b"\r\n\r\n") {
+            read.push(stream.read_u8().await.unwrap());
+        }
+        stream.write_all(answer).await.unwrap();
+        // Whatever comes besides, until the proxy closes the connection.
+        stream.read_to_end(&mut read).await.unwrap();
+        read
+    };
+    let client = async {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(words).await.unwrap();
+        let mut read = Vec::new();
+        while !read.ends_with(b"ok") {
+            read.push(client.read_u8().await.unwrap());
+        }
+        drop(client);
+        ended.cancel();
+        read
+    };
+    let (answer, read, ()) = tokio::join!(client, answering, serve(listener, &fake, &ended));
+    (answer, read)
+}
+
+#[tokio::test]
+async fn a_second_request_on_a_connection_reaches_nobody_and_the_client_is_told_to_close() {
+    let first = "GET http://allowed.example/ HTTP/1.1\r\nHost: allowed.example\r\n\r\n";
+    let second = "GET http://other.example/ HTTP/1.1\r\nAuthorization: secret\r\n\r\n";
+    for (answer, expected) in [
+        (
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nok"[..],
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        ),
+        (
+            b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\nok",
+            "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok",
+        ),
+    ] {
+        let (said, read) = keeps_open(format!("{first}{second}").as_bytes(), answer).await;
+        assert_eq!(String::from_utf8(said).unwrap(), expected);
+        let request = "GET / HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\n\r\n";
+        assert_eq!(String::from_utf8(read).unwrap(), request);
+    }
 }
 
 #[tokio::test]
@@ -94,6 +152,16 @@ async fn a_refusal_says_why() {
         ("CONNECT gone.example:443 HTTP/1.1\r\n\r\n", "502 Bad Gateway", "it is gone"),
         ("GET / HTTP/1.1\r\nHost: allowed.example\r\n\r\n", "400 Bad Request", "tine's proxy"),
         ("GET https://allowed.example/ HTTP/1.1\r\n\r\n", "400 Bad Request", "tine's proxy"),
+        (
+            "POST http://allowed.example/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "411 Length Required",
+            "need a Content-Length",
+        ),
+        (
+            "POST http://allowed.example/ HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            "400 Bad Request",
+            "given twice",
+        ),
         ("CONNECT allowed.example HTTP/1.1\r\n\r\n", "400 Bad Request", "tine's proxy"),
         ("CONNECT a@allowed.example:1 HTTP/1.1\r\n\r\n", "400 Bad Request", "tine's proxy"),
         ("CONNECT 2001:db8::1:443 HTTP/1.1\r\n\r\n", "400 Bad Request", "tine's proxy"),
@@ -104,7 +172,8 @@ async fn a_refusal_says_why() {
         let read = String::from_utf8(read).unwrap();
         assert!(read.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{words}: {read}");
         assert!(read.contains(why), "{words}: {read}");
-        assert_eq!(asked.is_empty(), status.starts_with("400"), "{words}");
+        let is_parsed = status.starts_with("403") || status.starts_with("502");
+        assert_eq!(asked.is_empty(), !is_parsed, "{words}");
     }
     let head = format!("CONNECT allowed.example:443 HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(70_000));
     let (_, asked) = exchange(head.as_bytes()).await;
@@ -197,6 +266,11 @@ fn all_spellings_of_a_host_are_one() {
         ("a\\b", None),
         ("a\0b", None),
         ("[::1", None),
+        (".localhost", None),
+        ("a..b", None),
+        (&"a".repeat(64), None),
+        (&["a"; 127].join("."), Some(&*["a"; 127].join("."))),
+        (&["a"; 128].join("."), None),
     ] {
         let host_of = Target::new(host, 1).map(|target| target.host);
         assert_eq!(host_of.as_deref(), expected, "{host:?}");
