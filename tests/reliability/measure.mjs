@@ -5,31 +5,17 @@
 // a run. Both print a Markdown table. A seed (SEED, 1 by default) decides the moments.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const TINE = process.env.TINE;
-assert.ok(TINE, 'set TINE to the binary: TINE=$PWD/target/release/tine npm run kills -- 60');
+import { BACKENDS, Place, call } from './place.mjs';
 
 const SLOTS = 10;
 
 /** Milliseconds after which nothing of a killed run may be left. */
 const GRACE = 1_000;
-
-/** Programs that commands and tine need; bwrap is missing from this list on purpose. */
-const PROGRAMS = ['sh', 'bash', 'cat', 'sleep', 'git', 'env', 'touch', 'setsid', 'kill'];
-
-const BACKENDS = {
-  none: { config: '[sandbox]\nmode = "off"\n', hasBwrap: true },
-  bubblewrap: { config: '', hasBwrap: true },
-  landlock: { config: '', hasBwrap: false },
-};
 
 /** Random numbers below 1 that a seed repeats (mulberry32). */
 function random(seed) {
@@ -42,66 +28,11 @@ function random(seed) {
   };
 }
 
-/** A home, a workspace and a script. */
-class Place {
-  constructor(backend, script) {
-    this.root = mkdtempSync(join(tmpdir(), 'tine-reliability-'));
-    this.work = join(this.root, 'work');
-    mkdirSync(this.work);
-    mkdirSync(join(this.root, '.config/tine'), { recursive: true });
-    writeFileSync(join(this.root, '.config/tine/config.toml'), BACKENDS[backend].config);
-    this.script = join(this.root, 'script.json');
-    writeFileSync(this.script, JSON.stringify(script));
-    this.path = process.env.PATH;
-    if (!BACKENDS[backend].hasBwrap) {
-      this.path = join(this.root, 'bin');
-      mkdirSync(this.path);
-      for (const program of PROGRAMS) {
-        const found = process.env.PATH.split(':').map((each) => join(each, program)).find(existsSync);
-        if (found) symlinkSync(found, join(this.path, program));
-      }
-    }
-  }
-
-  run(flags, script = this.script) {
-    const env = { HOME: this.root, PATH: this.path, TERM: 'dumb' };
-    const allowed = ['--permission-mode', 'acceptEdits', '--allowed-tools', 'Bash'];
-    const fixed = ['-m', `scripted:${script}`, ...allowed, '--config', 'agents.max_concurrent=8'];
-    const child = spawn(TINE, [...fixed, ...flags], { cwd: this.work, env, stdio: ['ignore', 'pipe', 'ignore'] });
-    child.stdout.on('data', () => {});
-    return child;
-  }
-
-  /** Returns the processes that work in this place. */
-  processes() {
-    return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).filter((id) => {
-      try {
-        const status = readFileSync(`/proc/${id}/stat`, 'utf8');
-        const isZombie = status.slice(status.lastIndexOf(')') + 2).startsWith('Z');
-        const directory = readlinkSync(`/proc/${id}/cwd`);
-        const command = readFileSync(`/proc/${id}/cmdline`, 'utf8');
-        return !isZombie && (directory.startsWith(this.root) || command.includes(this.root));
-      } catch {
-        return false; // It has ended.
-      }
-    });
-  }
-
-  /** Ends what is left, and returns how many processes that were. */
-  clear() {
-    const left = this.processes();
-    for (const id of left) {
-      try {
-        process.kill(Number(id), 'SIGKILL');
-      } catch { /* It has ended. */ }
-    }
-    rmSync(this.root, { recursive: true, force: true });
-    return left.length;
-  }
-}
-
-function call(name, args) {
-  return { name, arguments: args };
+/** Starts a run whose output is read and not kept. */
+function run(place, flags, script) {
+  const child = place.start(flags, { script });
+  child.stdout.on('data', () => {});
+  return child;
 }
 
 /** A batch whose slots edit, write and append. */
@@ -129,7 +60,7 @@ async function kills(count) {
     const total = { resumed: 0, appended: 0, twice: 0, runs: 0, processes: 0 };
     for (let kill = 0; kill < count; kill += 1) {
       const place = new Place(backend, batch());
-      const child = place.run(['-p', 'go']);
+      const child = run(place, ['-p', 'go']);
       const ended = once(child, 'close');
       await sleep(50 + next() * 1_200);
       child.kill('SIGKILL');
@@ -140,7 +71,7 @@ async function kills(count) {
       total.processes += left;
       const resumes = join(place.root, 'resumes.json');
       writeFileSync(resumes, JSON.stringify({ units: { '*': [{ text: 'resumed', repeat: true }] } }));
-      const [code] = await once(place.run(['-c', '-p', 'on'], resumes), 'close');
+      const [code] = await once(run(place, ['-c', '-p', 'on'], resumes), 'close');
       // A run that was killed before its session began has none to resume.
       total.resumed += code === 0 || !existsSync(join(place.root, '.local/state/tine/sessions')) ? 1 : 0;
       for (let slot = 0; slot < SLOTS; slot += 1) {
@@ -180,7 +111,7 @@ async function signals() {
         const hang = [{ calls: [call('Bash', { command: 'sleep 60' })] }, { text: 'end' }];
         const units = { main: [reply, { text: 'end' }], '*': hang };
         const place = new Place(backend, { units });
-        const child = place.run(['-p', 'go']);
+        const child = run(place, ['-p', 'go']);
         const ended = once(child, 'close');
         await sleep(1_000);
         const sent = performance.now();
