@@ -100,7 +100,8 @@ pub fn without_invisible(text: &str) -> (Cow<'_, str>, Removed) {
             visible.push_str(&text[start..at]);
             start = end;
             removed.note(character, &visible, at);
-            // What was beside it has nothing visible there, also if it was a selector.
+            // The next character has no visible neighbour on this side, even if a selector was
+            // removed.
             before = Neighbour::Removed;
         }
     }

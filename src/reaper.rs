@@ -13,9 +13,9 @@
 //!
 //! The soft limit names the tine that has started a process and the tine around that one, and says
 //! which of the two have started it by a command. The hard limit names the outermost tine. So a tine
-//! knows all within it: the outermost one by the hard limit, any other one by the soft limits of
-//! what it and the tines that it has started have started in turn. What is further within ends by
-//! its own reaper, which is why a reaper takes its soft tag off.
+//! recognizes every process inside it: the outermost tine by the hard limit, any other tine by the
+//! soft limits of its own children and of its child tines' children. Processes nested deeper are
+//! ended by their own tine's reaper, so a reaper removes its soft tag.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, Hasher as _};

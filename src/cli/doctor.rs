@@ -256,8 +256,7 @@ fn git(environment: &Environment) -> Verdict {
     }
 }
 
-/// One line for each of the two that can keep commands in bounds, and one if commands are to reach
-/// hosts and cannot.
+/// Returns one line for each sandbox backend, and one if commands should reach hosts but cannot.
 fn sandboxes(
     environment: &Environment,
     config: &Config,

@@ -34,8 +34,8 @@ pub(super) struct Target {
 pub(super) enum Links<'a> {
     /// None: nobody has named the file, or agents have been at work.
     Inside,
-    /// The user's own, as a shell's `>` does, since the user has named the file. Git tells
-    /// which ones the repository has brought along.
+    /// The user's own links, as a shell's `>` follows them, because the user has named the
+    /// file. Git tells which links the repository has committed.
     OfUser(&'a git::Program),
 }
 
@@ -80,7 +80,7 @@ impl Target {
         }
         match probe(path, readers) {
             Ok(open) => {
-                let leads_to = real_path::locate(path).ok();
+                let leads_to = locate_here(path);
                 Ok(Self { path: path.to_owned(), leads_to, open, readers })
             }
             Err(error) => Err(Refusal::cannot_write(Exit::BadInput, path, &error)),
@@ -96,8 +96,7 @@ impl Target {
         if let Some(mut file) = self.open {
             return file.write_all(bytes);
         }
-        let leads_to = real_path::locate(&self.path).ok();
-        if self.leads_to.is_some() && leads_to != self.leads_to {
+        if locate_here(&self.path) != self.leads_to {
             return Err(io::Error::other("it has become a link to another file meanwhile"));
         }
         // A link stays one.
@@ -110,6 +109,11 @@ impl Target {
             None => fs::write(&path, bytes),
         }
     }
+}
+
+/// Returns where a path leads, from the working directory.
+fn locate_here(path: &Path) -> Option<PathBuf> {
+    real_path::locate(&std::env::current_dir().ok()?.join(path)).ok()
 }
 
 /// Where a path leads that is below a directory and leads out of it.
@@ -155,7 +159,7 @@ fn why_refused(path: &Path, root: &Path, real: &Path, links: Links<'_>) -> Optio
             let listed = Git::at(git, root).and_then(|git| {
                 git.run(&[OsStr::new("ls-files"), "-z".as_ref(), "--".as_ref(), &pattern])
             });
-            // Of one that cannot be asked about nothing is known.
+            // If git cannot answer, the link may be a committed one.
             listed.map_or(true, |listed| !listed.is_empty())
         });
     may_be_brought.then_some("the repository has brought that link along")

@@ -76,7 +76,7 @@ impl NetworkAccess {
 
     /// Returns whether hosts can be reached that no rule names.
     #[must_use]
-    pub fn is_open(self) -> bool {
+    pub fn allows_unlisted_hosts(self) -> bool {
         match self {
             Self::Public | Self::Shared => true,
             Self::None | Self::Hosts => false,

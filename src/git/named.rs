@@ -238,9 +238,9 @@ impl<'a> PathBases<'a> {
         Self { directories: [root, top.unwrap_or(root)], home }
     }
 
-    /// Returns whether no git of another machine would find a file to run here, although
-    /// none could be asked: there is no repository, or its configuration has none of the
-    /// words by which a file is named.
+    /// Returns whether the configuration certainly names no file, judged without running git:
+    /// there is no repository, or its configuration contains none of the words that can name a
+    /// file.
     fn names_nothing(&self, error: &GitError) -> bool {
         let [root, top] = self.directories;
         let git = top.join(".git");

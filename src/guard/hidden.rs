@@ -22,9 +22,9 @@ const ENTRIES_CAP: usize = 300_000;
 /// microseconds, and each looks through those before it.
 const HIDDEN_CAP: usize = 500;
 
-/// Maximum number of links on the way to a file for a pattern with more than one `**`.
-/// Further links lead only to files that fewer links lead to, unless a pattern names as many
-/// directories.
+/// Maximum number of links on the path to a file, for a pattern with more than one `**`.
+/// A longer chain reaches only files that a shorter one also reaches, unless the pattern
+/// names that many directories.
 const LINKS_CAP: usize = 8;
 
 /// Existing files that rules deny to read, as far as a sandbox can hide them.
@@ -32,8 +32,8 @@ const LINKS_CAP: usize = 8;
 pub(super) struct HiddenFiles {
     /// Existing paths without links, none inside another one.
     pub(super) paths: Vec<PathBuf>,
-    /// Those that a rule names with a directory. If a command moved the directory, the rule
-    /// would not be about them.
+    /// The paths that a rule names together with a directory. If a command moved the
+    /// directory, the rule would no longer match them.
     pub(super) by_directory: Vec<PathBuf>,
     /// The reason why these are not all of them.
     pub(super) why_not_all: Option<String>,
@@ -132,9 +132,9 @@ impl HiddenFiles {
 
 /// The hidden files of the last command, for the further commands of the same answer.
 ///
-/// Between two commands in a sandbox no file with denied contents can appear that the first
-/// one could not have read, and hidden files cannot be copied or linked. They can be moved
-/// with a directory, so that each must be where it was.
+/// The list stays valid between two sandboxed commands: the first cannot create a file with
+/// denied contents that it could not read, and cannot copy or link a hidden file. It can move
+/// a hidden file with its directory, so the list is reused only if each file is still there.
 #[derive(Debug, Default)]
 pub(super) struct LastHidden(Mutex<Option<(HiddenFiles, Vec<FileId>)>>);
 

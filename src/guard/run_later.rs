@@ -4,8 +4,9 @@
 //! One table, easy to extend: add a row with the file's name and a sentence about the
 //! program that runs it. `acceptEdits` asks about these files; rules allow them like any
 //! other file. A sandboxed command cannot change an existing file marked
-//! [`SandboxAccess::Kept`], and what it creates is set aside. The files with which a project builds and tests (`Makefile`,
-//! `package.json`, `build.rs`) are not in the table: editing them is an agent's work.
+//! [`SandboxAccess::Kept`], and what it creates is set aside. The files with which a
+//! project builds and tests (`Makefile`, `package.json`, `build.rs`) are not in the table:
+//! editing them is an agent's work.
 
 use std::path::{Path, PathBuf};
 

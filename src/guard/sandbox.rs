@@ -49,9 +49,9 @@ use child::Duties;
 use filter::{Leave, Metadata};
 use kept::{Hold, Kept};
 use layout::Layout;
-use network::Start;
+use network::StarterCommand;
 use start::VariablesBy;
-use warnings::Told;
+use warnings::WarningsGiven;
 use watch::Watch;
 
 /// What a run's commands are kept in bounds by.
@@ -108,7 +108,7 @@ pub struct Sandbox {
     /// The result of trying a network namespace with the proxy.
     own_network: Arc<OnceLock<Result<(), String>>>,
     stubs: Kept,
-    told: Told,
+    told: WarningsGiven,
 }
 
 /// Why a command cannot be run.
@@ -389,7 +389,7 @@ impl Sandbox {
         let mut handed_on = vec![OwnedFd::from(filter_end), OwnedFd::from(news_end)];
         let mut handover = None;
         if network.is_proxied() {
-            let start = Start::in_namespace()?;
+            let start = StarterCommand::in_namespace()?;
             words.extend(start.words);
             handed_on.extend(start.handed_on);
             handover = Some(start.handover);
@@ -421,7 +421,7 @@ impl Sandbox {
         };
         let filter = filter::program(Leave { network: sockets, metadata });
         let (mut words, duties, handover, by) = if network.is_proxied() {
-            let start = Start::with_namespace(ruleset, &filter)?;
+            let start = StarterCommand::with_namespace(ruleset, &filter)?;
             let duties = Duties { handed_on: start.handed_on, ..Duties::default() };
             (start.words, duties, Some(start.handover), VariablesBy::Starter)
         } else {

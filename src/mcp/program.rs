@@ -153,8 +153,8 @@ const AS_COMMAND: &str = "as `command` in the configuration";
 /// Exit status of `env` and of shells that do not find a program.
 const NOT_FOUND: i32 = 127;
 
-/// Says of a program that a server did not find, by its last words, that only the workspace
-/// has it.
+/// Returns an explanation if a server's last words name a program that it did not find and that
+/// only the workspace has.
 fn explain_end(status: ExitStatus, words: &str, search: &SearchPath) -> Option<String> {
     let is_missing = status.code() == Some(NOT_FOUND);
     let program = missing_program(words).filter(|_| is_missing)?;

@@ -41,7 +41,7 @@ use capture::Capture;
 use descendants::Descendant;
 use network::AskingGatekeeper;
 use process::{CommandResult, Ending, How, Process};
-use waited::Waited;
+use waited::UserWaitTime;
 
 /// How long a command may run unless the call says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -165,7 +165,7 @@ async fn watch(
     limit: Duration,
     capture: &mut Capture<'_>,
 ) -> io::Result<(CommandResult, String)> {
-    let (ended, waited) = (CancellationToken::new(), Waited::default());
+    let (ended, waited) = (CancellationToken::new(), UserWaitTime::default());
     let Some(handover) = process.take_handover() else {
         let result = process.watch((limit, &waited), &context.cancel, capture).await?;
         return Ok((result, String::new()));

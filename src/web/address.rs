@@ -68,7 +68,7 @@ fn name_of(url: &Url) -> Option<String> {
 pub(super) fn may_be_public(host: &str) -> bool {
     // A URL writes every spelling of an address in the one usual way.
     match host.trim_matches(['[', ']']).parse() {
-        Ok(address) => is_public(address) && !is_near(address, &near_networks()),
+        Ok(address) => is_public(address) && !is_in_own_network(address, &own_networks()),
         Err(_) => !is_local_name(host),
     }
 }
@@ -94,7 +94,7 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 }
 
 /// The networks that this machine's interfaces are in, each as an address and a mask.
-pub(super) fn near_networks() -> Vec<(IpAddr, IpAddr)> {
+pub(super) fn own_networks() -> Vec<(IpAddr, IpAddr)> {
     let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return Vec::new() };
     let networks = interfaces.filter_map(|interface| {
         let address = ip_of(interface.address.as_ref()?)?;
@@ -110,7 +110,7 @@ fn ip_of(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
 
 /// Returns whether an address is one of this machine, or of its own networks: such an address may be
 /// public as well.
-pub(super) fn is_near(address: IpAddr, networks: &[(IpAddr, IpAddr)]) -> bool {
+pub(super) fn is_in_own_network(address: IpAddr, networks: &[(IpAddr, IpAddr)]) -> bool {
     networks.iter().any(|network| match (address, network) {
         (IpAddr::V4(address), (IpAddr::V4(own), IpAddr::V4(mask))) => {
             let (address, own, mask) = (address.to_bits(), own.to_bits(), mask.to_bits());
@@ -181,10 +181,14 @@ mod tests {
             ("2a00:1450::77", true),
             ("2a00:1451::5", false),
         ] {
-            assert_eq!(is_near(address.parse().unwrap(), &networks), expected, "{address}");
+            assert_eq!(
+                is_in_own_network(address.parse().unwrap(), &networks),
+                expected,
+                "{address}"
+            );
         }
-        let own = near_networks();
-        assert!(is_near("127.0.0.1".parse().unwrap(), &own), "{own:?}");
+        let own = own_networks();
+        assert!(is_in_own_network("127.0.0.1".parse().unwrap(), &own), "{own:?}");
     }
 
     #[track_caller]

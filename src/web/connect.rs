@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_service::Service as _;
 
-use super::address::{is_near, is_public, may_be_public, near_networks};
+use super::address::{is_in_own_network, is_public, may_be_public, own_networks};
 use super::{CONNECT_LIMIT, Web};
 
 /// Maximum number of names that are resolved at once, well below the number of threads for work that
@@ -70,8 +70,8 @@ impl Web {
         let found = timeout(CONNECT_LIMIT, self.resolve(host)).await;
         let found = found.map_err(|_| failed("its name was not resolved in time".to_owned()))?;
         let found = found.map_err(|error| failed(error.to_string()))?;
-        let networks = near_networks();
-        let is_far = |address: IpAddr| is_public(address) && !is_near(address, &networks);
+        let networks = own_networks();
+        let is_far = |address: IpAddr| is_public(address) && !is_in_own_network(address, &networks);
         let addresses: Vec<SocketAddr> = found
             .into_iter()
             .filter(|address| is_allowed || is_far(*address))
@@ -101,7 +101,7 @@ impl Web {
     }
 
     /// Returns the user's proxy if it applies to this host. That proxy resolves the name. The error
-    /// is why it cannot be told.
+    /// says why the setting cannot be used.
     fn proxy_for(&self, host: &str, port: u16) -> Result<Option<Intercept>, String> {
         let Some(proxy) = self.reach.proxy.as_deref() else { return Ok(None) };
         if self.proxy_host().is_none() {

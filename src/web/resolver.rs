@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use thiserror::Error;
 
-use super::address::{is_near, is_public, near_networks};
+use super::address::{is_in_own_network, is_public, own_networks};
 
 /// A name leads to no public address.
 #[derive(Debug, Error)]
@@ -53,9 +53,11 @@ impl Resolve for Filtering {
         let finding = (self.look_up)(name.as_str().to_owned());
         Box::pin(async move {
             let found = finding.await?.into_iter();
-            let networks = near_networks();
+            let networks = own_networks();
             let public: Vec<SocketAddr> = found
-                .filter(|found| is_trusted || is_public(*found) && !is_near(*found, &networks))
+                .filter(|found| {
+                    is_trusted || is_public(*found) && !is_in_own_network(*found, &networks)
+                })
                 .map(|found| SocketAddr::new(found, 0))
                 .collect();
             if public.is_empty() {

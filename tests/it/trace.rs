@@ -106,12 +106,12 @@ fn a_link_of_the_users_own_is_followed_if_the_user_names_it() {
     git(&["add", "brought.html"]);
     git(&["commit", "-qm", "it"]);
     fs::create_dir_all(place.root().join(".config")).unwrap();
-    fs::create_dir_all(place.root().join("reports")).unwrap();
+    fs::create_dir_all(place.root().join("pages")).unwrap();
     executable(&place.root().join("program"), "");
     for (link, target) in [
         ("own.html", "../own-report.html"),
         ("again.html", "own.html"),
-        ("there", "../reports"),
+        ("there", "../pages"),
         ("trace.html", "../default.html"),
         ("hidden.html", "../.config/page.html"),
         ("rc.html", "../.profile"),
@@ -123,7 +123,7 @@ fn a_link_of_the_users_own_is_followed_if_the_user_names_it() {
     for (output, written) in [
         ("own.html", "own-report.html"),
         ("again.html", "own-report.html"),
-        ("there/page.html", "reports/page.html"),
+        ("there/page.html", "pages/page.html"),
     ] {
         trace(&place, &["-o", output]).exits(0);
         let file = place.root().join(written);

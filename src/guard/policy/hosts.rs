@@ -28,7 +28,7 @@ impl Policy {
             Decision::Allow(_) => HostDecision::Allow,
             // No rule is about it.
             Decision::Ask(_) | Decision::Deny { .. }
-                if network.is_open() && explained.rule.is_none() =>
+                if network.allows_unlisted_hosts() && explained.rule.is_none() =>
             {
                 HostDecision::Allow
             }

@@ -117,7 +117,7 @@ impl Layout {
             }
         }
         roots.iter().for_each(|root| layout.show_repository(root, home.as_deref()));
-        unmovable.iter().for_each(|path| layout.fix_directories(path));
+        unmovable.iter().for_each(|path| layout.pin_directories(path));
         layout.close_protected();
         layout.views.remove(Path::new("/"));
         layout
@@ -268,9 +268,9 @@ impl Layout {
         self.hide_denied();
     }
 
-    /// Makes the directories above a path in a writable one places of their own, so that
-    /// none can be moved, and the path with it.
-    fn fix_directories(&mut self, path: &Path) {
+    /// Mounts each directory above a path in a writable directory separately, so that a
+    /// command cannot move the path by moving one of them.
+    fn pin_directories(&mut self, path: &Path) {
         let above = path.ancestors().skip(1).take_while(|above| !self.views.contains_key(*above));
         let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
         let view = path.ancestors().skip(1).find_map(|above| self.views.get(above).copied());

@@ -78,7 +78,7 @@ impl Handover {
 }
 
 /// A starter's command line and descriptors, and tine's end of its socket.
-pub(super) struct Start {
+pub(super) struct StarterCommand {
     /// The starter's words, in front of the command's.
     pub(super) words: Vec<OsString>,
     /// Descriptors that the starter inherits.
@@ -86,7 +86,7 @@ pub(super) struct Start {
     pub(super) handover: Handover,
 }
 
-impl Start {
+impl StarterCommand {
     /// Returns a starter for a namespace that bubblewrap makes.
     pub(super) fn in_namespace() -> io::Result<Self> {
         let (socket, own) = UnixStream::pair()?;

@@ -39,11 +39,8 @@ const LABEL_CAP: usize = 63;
 /// The longest time for a client's request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
-/// The longest time that a refused client may take to close the connection.
+/// The longest time that a client may take to close a connection that is over.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
-
-/// The longest time that connections go on after the command has ended.
-const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Pause after a failed accept: the process may have run out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -127,9 +124,8 @@ pub async fn serve(listener: TcpListener, gatekeeper: &dyn Gatekeeper, ended: &C
             }
         }
     }
-    // Gatekeepers take back their open questions.
-    let all = async { while connections.next().await.is_some() {} };
-    let _ = timeout(END_LIMIT, all).await;
+    // Gatekeepers take back their open questions; the rest ends at once.
+    while connections.next().await.is_some() {}
 }
 
 /// A client, and its share of the connections.
@@ -168,8 +164,8 @@ async fn serve_one(
     let _ = select(pin!(timeout(CLOSE_LIMIT, close(client))), pin!(ended.cancelled())).await;
 }
 
-/// Closes a refused client's connection. Reads its remaining bytes first: unread bytes would reset
-/// the connection before the client has read the refusal.
+/// Closes a client's connection. Reads its remaining bytes first: unread bytes would reset the
+/// connection before the client has read everything.
 async fn close(mut client: TcpStream) {
     if client.shutdown().await.is_ok() {
         let _ = tokio::io::copy(&mut client, &mut tokio::io::sink()).await;

@@ -97,8 +97,8 @@ fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<PathBeneath<PathFd>> 
 /// Returns a path, or everything in it that is not hidden if something is.
 ///
 /// Nothing can be created in the directories on the way. A right to create files there would
-/// let a command link the hidden file to a new name, which the next command's ruleset names;
-/// a new file needs a right to write as well, and that would be of the hidden file, too.
+/// let a command link the hidden file to a new name, which the next command's ruleset allows.
+/// To create a file, a command also needs the right to write, which would cover the hidden file.
 fn but(path: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
         return vec![path.to_owned()];

@@ -45,8 +45,8 @@ pub struct Ready {
 
 /// The way in which a program gets the variables of the command.
 ///
-/// What starts a command from outside of its bounds must not load what the command's
-/// `LD_LIBRARY_PATH` or `LD_PRELOAD` names.
+/// A program that starts the command and is itself unconfined must not load libraries that the
+/// command's `LD_LIBRARY_PATH` or `LD_PRELOAD` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VariablesBy {
     /// As its environment: it is the command.

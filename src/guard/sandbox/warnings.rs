@@ -7,7 +7,7 @@ use crate::event::{Access, Backend};
 
 /// The warnings that were given.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct WarningsGiven {
     /// That commands run without a sandbox.
     absence: AtomicBool,
     /// That commands reach no hosts.

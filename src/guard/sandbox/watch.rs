@@ -83,10 +83,11 @@ pub(super) struct Watch {
     later: RunLater,
 }
 
-/// What other programs run later in the roots, before a command. None of it may be created.
+/// Files in the roots that other programs run later, listed before a command. The command must
+/// not create others.
 ///
-/// No stub stands in its place: there are more than a hundred names, and the command would
-/// see them all.
+/// No stub file reserves these names: there are more than a hundred, and the command would see
+/// every stub.
 #[derive(Debug, Default)]
 struct RunLater {
     roots: Vec<PathBuf>,
@@ -101,7 +102,8 @@ impl RunLater {
         Self { roots, before, versions }
     }
 
-    /// Returns what is new. What is as a branch had it may stay: `git switch` creates it.
+    /// Returns the new files and directories, except those identical to a version that a
+    /// branch had: `git switch` creates these.
     fn created(&self) -> Vec<PathBuf> {
         let is_committed = |root: &Path, path: &Path| {
             self.versions.as_ref().is_some_and(|versions| versions.contain(root, path))

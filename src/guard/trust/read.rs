@@ -18,7 +18,7 @@ use crate::hook::{self, Footing};
 use crate::json_text;
 use crate::mcp::Entry;
 
-use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, PROGRAMS_CAP, Project, SKILL};
+use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, PROGRAMS_CAP, Project, SERVERS, SKILL};
 
 /// A look at a repository.
 pub(super) struct Looking {
@@ -273,11 +273,15 @@ impl Looking {
         };
         match file.metadata()?.is_file() {
             true => Ok(Some(file)),
-            // An empty directory says nothing. Sandboxed commands of another process may have it
-            // there in place of a file that is absent.
-            false if is_empty_directory(&self.project.root.join(path)) => Ok(None),
+            // The stub of another process's sandbox, in place of a file that is absent.
+            false if path == Path::new(SERVERS) && self.is_empty_directory(path) => Ok(None),
             false => Err(io::Error::other("it is not a regular file")),
         }
+    }
+
+    fn is_empty_directory(&self, path: &Path) -> bool {
+        let entries = std::fs::read_dir(self.project.root.join(path));
+        entries.is_ok_and(|mut entries| entries.next().is_none())
     }
 
     /// `None` if there is no such file.
@@ -309,10 +313,6 @@ impl Looking {
     fn refuse(&mut self, path: &Path, error: &io::Error) {
         self.project.unreadable.push((path.to_owned(), error.to_string()));
     }
-}
-
-fn is_empty_directory(path: &Path) -> bool {
-    std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Collects all texts of a value.

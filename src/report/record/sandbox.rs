@@ -20,7 +20,7 @@ impl From<SandboxHead> for SandboxRecord {
         let SandboxHead { mode, network, installed } = head;
         Self {
             mode: mode.as_str(),
-            network: network.is_open(),
+            network: network.allows_unlisted_hosts(),
             network_access: network.as_str(),
             installed: installed.as_str(),
         }

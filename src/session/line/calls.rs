@@ -162,7 +162,7 @@ impl ConfinementBody<'_> {
     }
 }
 
-/// What of the network is reached. Older logs have the first field only.
+/// Network access of the command. Older logs have only the first field.
 #[derive(Serialize, Deserialize)]
 struct NetworkBody<'a> {
     network: bool,
@@ -177,7 +177,7 @@ impl NetworkBody<'_> {
             NetworkAccess::None | NetworkAccess::Shared => None,
             NetworkAccess::Hosts | NetworkAccess::Public => Some(access.as_str().into()),
         };
-        Self { network: access.is_open(), network_access }
+        Self { network: access.allows_unlisted_hosts(), network_access }
     }
 
     fn into_access(self) -> Result<NetworkAccess, String> {

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::waited::Waited;
+use super::waited::UserWaitTime;
 use crate::event::{CallQuestion, Question, Verdict};
 use crate::guard::sandbox::proxy::{Gatekeeper, NoConnection, Target};
 use crate::guard::{Ask, HostDecision};
@@ -33,7 +33,7 @@ const SENTENCE_CAP: usize = 400;
 const ENDED: &str = "the command has ended";
 
 /// The decision about a host; the error is the reason for a refusal.
-type Answer = Result<(), String>;
+type HostAnswer = Result<(), String>;
 
 /// Decides about the connections of one command.
 pub(super) struct AskingGatekeeper<'a> {
@@ -42,9 +42,9 @@ pub(super) struct AskingGatekeeper<'a> {
     /// Fires when the command has ended.
     ended: &'a CancellationToken,
     /// Counts the time that the command waits for the user.
-    waited: &'a Waited,
+    waited: &'a UserWaitTime,
     /// The decision about each host, for the whole command.
-    decided: Mutex<HashMap<String, Arc<OnceCell<Answer>>>>,
+    decided: Mutex<HashMap<String, Arc<OnceCell<HostAnswer>>>>,
     /// Sentences about connections that were not made, in order.
     refused: Mutex<Vec<String>>,
     /// Lets one question after the other through.
@@ -57,7 +57,7 @@ impl<'a> AskingGatekeeper<'a> {
     pub(super) fn new(
         (context, call): (&'a ToolContext, &'a Granted),
         ended: &'a CancellationToken,
-        waited: &'a Waited,
+        waited: &'a UserWaitTime,
     ) -> Self {
         Self {
             context,
@@ -119,7 +119,7 @@ impl<'a> AskingGatekeeper<'a> {
         })
     }
 
-    async fn decide(&self, host: &str) -> Answer {
+    async fn decide(&self, host: &str) -> HostAnswer {
         match self.context.policy.decide_host(host, self.call.confinement.network) {
             HostDecision::Allow => Ok(()),
             HostDecision::Deny(reason) => Err(reason),
@@ -127,14 +127,16 @@ impl<'a> AskingGatekeeper<'a> {
         }
     }
 
-    async fn ask(&self, host: &str, ask: Ask) -> Answer {
+    async fn ask(&self, host: &str, ask: Ask) -> HostAnswer {
         // The one that is asked about is first in line, and the next waits for its answer.
         let _turn = self.asking.acquire().await.map_err(|error| error.to_string())?;
         if self.ended.is_cancelled() {
             return Err(ENDED.to_owned());
         }
         if self.asked.fetch_add(1, Ordering::Relaxed) >= QUESTIONS_CAP {
-            return Err(format!("{QUESTIONS_CAP} hosts of this command were asked about already"));
+            return Err(format!(
+                "the user was already asked about {QUESTIONS_CAP} hosts for this command"
+            ));
         }
         let arguments = json!({ "host": host });
         let refusal = ask.refusal();

@@ -36,7 +36,7 @@ use crate::tool::{Granted, Workspace};
 
 use super::capture::Capture;
 use super::descendants::{CommandMark, Descendant};
-use super::waited::Waited;
+use super::waited::UserWaitTime;
 
 /// How long a group that was asked to end may take before it is killed.
 const TERM_PATIENCE: Duration = Duration::from_millis(200);
@@ -205,7 +205,7 @@ impl Process {
     /// that cannot be ended.
     pub(super) async fn watch(
         &mut self,
-        (limit, waited): (Duration, &Waited),
+        (limit, waited): (Duration, &UserWaitTime),
         cancel: &CancellationToken,
         capture: &mut Capture<'_>,
     ) -> io::Result<CommandResult> {
@@ -229,7 +229,7 @@ impl Process {
 
     async fn follow(
         &mut self,
-        (limit, waited): (Duration, &Waited),
+        (limit, waited): (Duration, &UserWaitTime),
         cancel: &CancellationToken,
         capture: &mut Capture<'_>,
     ) -> io::Result<Ending> {

@@ -13,7 +13,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(200);
 
 /// The time that a command has waited for the user.
 #[derive(Debug, Default)]
-pub(super) struct Waited(Mutex<State>);
+pub(super) struct UserWaitTime(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -28,16 +28,16 @@ struct State {
 }
 
 /// An open question, until it is dropped.
-pub(super) struct Waiting<'a>(&'a Waited);
+pub(super) struct PendingQuestion<'a>(&'a UserWaitTime);
 
-impl Waited {
+impl UserWaitTime {
     /// Registers an open question.
-    pub(super) fn begin(&self) -> Waiting<'_> {
+    pub(super) fn begin(&self) -> PendingQuestion<'_> {
         let mut state = self.lock();
         state.open += 1;
         state.since.get_or_insert_with(Instant::now);
         drop(state);
-        Waiting(self)
+        PendingQuestion(self)
     }
 
     /// Returns the next extension of the limit; `None` if the limit stands.
@@ -58,7 +58,7 @@ impl Waited {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.open -= 1;
@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_limit_is_extended_by_the_time_of_questions_and_no_more() {
-        let waited = Waited::default();
+        let waited = UserWaitTime::default();
         assert_eq!(waited.extension(), None);
         let (first, second) = (waited.begin(), waited.begin());
         advance(Duration::from_secs(20)).await;

@@ -135,6 +135,17 @@ fn settings_that_cannot_be_read_as_they_stand_are_never_trusted() {
     }
 }
 
+/// Another tine's sandbox makes such a directory where the file is absent.
+#[test]
+fn an_empty_directory_in_place_of_the_file_of_servers_is_not_noted() {
+    let place = Place::new();
+    fs::create_dir(place.work().join(".mcp.json")).expect("the place is ours");
+    assert_eq!(check(&place, &place.work(), &[]).exits(0).stderr, "");
+    place.write(".mcp.json/file", "");
+    let note = "note: `.mcp.json` not used: this repository is not trusted; see `tine trust`\n";
+    assert_eq!(check(&place, &place.work(), &[]).exits(0).stderr, note);
+}
+
 /// Places for settings that are none of the repository's, each with where a run
 /// is started.
 const ELSEWHERE: [(&str, &str, &str); 5] = [

@@ -203,7 +203,7 @@ fn a_slot_is_kept_in_what_the_run_asks_for_and_what_the_machine_does() {
         let packet = Packet { bounds, ..packet() };
         let kit = footing.kit(&packet, &place.path("copy/sub"), one()).unwrap();
         let head = kit.fanout.workspace.sandbox.head();
-        (head.mode, head.network.is_open())
+        (head.mode, head.network.allows_unlisted_hosts())
     };
     assert_eq!(kept(Insistence::Required, false), (Insistence::Required, false));
     assert_eq!(kept(Insistence::Best, true), (Insistence::Best, true));

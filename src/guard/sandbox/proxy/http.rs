@@ -25,7 +25,7 @@ const OWN_FIELDS: [&str; 5] =
 
 /// A client's request.
 #[derive(Debug)]
-enum Wanted {
+enum ProxyRequest {
     /// Bytes to and from this host, of which these go first.
     Tunnel { target: Target, ahead: Vec<u8> },
     /// This request to this host.
@@ -51,7 +51,7 @@ pub(super) async fn open(
 ) -> io::Result<Option<Tunnel>> {
     let received = within(ended, receive(client)).await?;
     let unserved = match parse(&received) {
-        Ok(Wanted::Tunnel { target, ahead }) => match gatekeeper.connect(target).await {
+        Ok(ProxyRequest::Tunnel { target, ahead }) => match gatekeeper.connect(target).await {
             Ok(mut host) => {
                 let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
                 within(ended, client.write_all(established)).await?;
@@ -60,7 +60,7 @@ pub(super) async fn open(
             }
             Err(error) => status_of(error),
         },
-        Ok(Wanted::Request { target, request }) => match gatekeeper.connect(target).await {
+        Ok(ProxyRequest::Request { target, request }) => match gatekeeper.connect(target).await {
             Ok(host) => return Ok(Some(Tunnel { host, request: Some(request) })),
             Err(error) => status_of(error),
         },
@@ -160,7 +160,7 @@ async fn receive(client: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 /// Parses a request.
-fn parse(received: &[u8]) -> Result<Wanted, Unserved> {
+fn parse(received: &[u8]) -> Result<ProxyRequest, Unserved> {
     let no_proxy_request = || {
         let text = "This is tine's proxy for sandboxed commands. It takes CONNECT, http:// URLs \
                     and SOCKS5.";
@@ -177,7 +177,7 @@ fn parse(received: &[u8]) -> Result<Wanted, Unserved> {
     let body = &received[end..];
     if method == "CONNECT" {
         let target = Target::parse(path).ok_or_else(no_proxy_request)?;
-        return Ok(Wanted::Tunnel { target, ahead: body.to_owned() });
+        return Ok(ProxyRequest::Tunnel { target, ahead: body.to_owned() });
     }
     let url = Url::parse(path).ok().filter(|url| url.scheme() == "http");
     let url = url.ok_or_else(no_proxy_request)?;
@@ -196,7 +196,7 @@ fn parse(received: &[u8]) -> Result<Wanted, Unserved> {
     let read = usize::try_from(length).map_or(body.len(), |length| body.len().min(length));
     ahead.extend(&body[..read]);
     let body_left = length - read as u64;
-    Ok(Wanted::Request { target, request: Request { ahead, body_left } })
+    Ok(ProxyRequest::Request { target, request: Request { ahead, body_left } })
 }
 
 /// Returns the length of a request's body.

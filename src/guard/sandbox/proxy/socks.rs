@@ -26,7 +26,7 @@ const IPV6: u8 = 4;
 
 /// A reply code.
 #[derive(Debug, Clone, Copy)]
-enum Answer {
+enum ReplyCode {
     Connected = 0,
     NotAllowed = 2,
     Unreachable = 4,
@@ -35,7 +35,7 @@ enum Answer {
 }
 
 /// The target of a request, or the reply code if there is none.
-type Request = Result<Target, Answer>;
+type Request = Result<Target, ReplyCode>;
 
 pub(super) async fn open(
     client: &mut TcpStream,
@@ -46,13 +46,13 @@ pub(super) async fn open(
     let connected = match request {
         Ok(target) => match gatekeeper.connect(target).await {
             Ok(host) => Ok(host),
-            Err(NoConnection::Refused(_)) => Err(Answer::NotAllowed),
-            Err(NoConnection::Failed(_)) => Err(Answer::Unreachable),
+            Err(NoConnection::Refused(_)) => Err(ReplyCode::NotAllowed),
+            Err(NoConnection::Failed(_)) => Err(ReplyCode::Unreachable),
         },
         Err(answer) => Err(answer),
     };
     let (answer, tunnel) = match connected {
-        Ok(host) => (Answer::Connected, Some(Tunnel { host, request: None })),
+        Ok(host) => (ReplyCode::Connected, Some(Tunnel { host, request: None })),
         Err(answer) => (answer, None),
     };
     // The address from which tine connects is not for the command.
@@ -83,12 +83,12 @@ async fn read(client: &mut TcpStream) -> io::Result<Option<Request>> {
             client.read_exact(&mut name).await?;
             String::from_utf8(name).unwrap_or_default()
         }
-        _ => return Ok(Some(Err(Answer::NoSuchAddress))),
+        _ => return Ok(Some(Err(ReplyCode::NoSuchAddress))),
     };
     let port = client.read_u16().await?;
     Ok(Some(match command {
-        CONNECT => Target::new(&host, port).ok_or(Answer::NoSuchAddress),
-        _ => Err(Answer::NoSuchCommand),
+        CONNECT => Target::new(&host, port).ok_or(ReplyCode::NoSuchAddress),
+        _ => Err(ReplyCode::NoSuchCommand),
     }))
 }
 
