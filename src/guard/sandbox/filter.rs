@@ -246,7 +246,7 @@ pub(super) fn bytes(program: &[sock_filter]) -> Vec<u8> {
     bytes.collect()
 }
 
-/// Reads what [`bytes`] has written; `None` for no program, or a part of one.
+/// Reads what [`bytes()`] has written; `None` for no program, or a part of one.
 pub(super) fn from_bytes(bytes: &[u8]) -> Option<Vec<sock_filter>> {
     let (instructions, rest) = bytes.as_chunks::<8>();
     let read = |&[code_1, code_2, jt, jf, k_1, k_2, k_3, k_4]: &[u8; 8]| sock_filter {
